@@ -1,0 +1,34 @@
+# LibTorch out of the PyPI wheel, CPU or CUDA build. TorchConfig.cmake is not used: with the CUDA wheel it insists on
+# a full CUDA toolkit. The headers come with -idirafter because the wheel ships its own fmt, protobuf and pybind11,
+# which would otherwise win over the system's.
+#
+# Input:  PMNET_TORCH_ROOT (folder of the `torch` package); found through the Python interpreter when empty.
+# Output: target pmnet::torch
+if(NOT PMNET_TORCH_ROOT)
+  find_package(Python3 REQUIRED COMPONENTS Interpreter)
+  execute_process(
+    COMMAND ${Python3_EXECUTABLE} -c
+      "import importlib.util, os; s = importlib.util.find_spec('torch'); print(os.path.dirname(s.origin) if s else '')"
+    OUTPUT_VARIABLE PMNET_TORCH_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE)
+  set(PMNET_TORCH_ROOT "${PMNET_TORCH_ROOT}" CACHE PATH "Folder of the torch package" FORCE)
+endif()
+if(NOT EXISTS "${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so")
+  message(FATAL_ERROR "LibTorch not found: '${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so' does not exist. "
+    "Run ./pmnet, which sets up a virtual environment with torch==2.13.0, or pass -DPMNET_TORCH_ROOT=<site-packages>/torch.")
+endif()
+file(STRINGS "${PMNET_TORCH_ROOT}/version.py" _torch_version_line REGEX "__version__ *=")
+if(NOT _torch_version_line MATCHES "2\\.13\\.")
+  message(FATAL_ERROR "pmnet is built against torch 2.13; ${PMNET_TORCH_ROOT}/version.py says: ${_torch_version_line}")
+endif()
+
+if(NOT TARGET pmnet::torch)
+  add_library(pmnet::torch INTERFACE IMPORTED)
+  target_compile_options(pmnet::torch INTERFACE -fopenmp
+    "SHELL:-idirafter ${PMNET_TORCH_ROOT}/include"
+    "SHELL:-idirafter ${PMNET_TORCH_ROOT}/include/torch/csrc/api/include")
+  target_compile_definitions(pmnet::torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+  target_link_options(pmnet::torch INTERFACE -fopenmp "LINKER:-rpath,${PMNET_TORCH_ROOT}/lib")
+  target_link_libraries(pmnet::torch INTERFACE
+    "-Wl,--push-state,--no-as-needed" "${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so" "-Wl,--pop-state"
+    "${PMNET_TORCH_ROOT}/lib/libc10.so")
+endif()

@@ -1,0 +1,28 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pmnet {
+
+// What the hardware offers to this process.
+struct Machine {
+  std::string processor;                      // as the kernel names it
+  int cores = 0;                              // that this process may run on
+  int64_t memory_bytes = 0;                   //
+  int64_t available_bytes = 0;                // without swapping
+  std::vector<std::string> instruction_sets;  // those that matter for our kernels and oneDNN's, weakest first
+  bool has(const std::string& instruction_set) const;
+  bool has_bf16_products() const;  // bf16 multiply-add in hardware
+};
+Machine query_machine();
+
+// The same from the text of /proc/cpuinfo and /proc/meminfo, for tests; leaves `cores` at zero.
+Machine parse_machine(const std::string& cpuinfo, const std::string& meminfo);
+
+int usable_cores();
+
+// The most memory this process has had resident at once.
+int64_t peak_memory_bytes();
+
+}  // namespace pmnet

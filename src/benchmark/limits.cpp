@@ -1,0 +1,105 @@
+#include "benchmark/limits.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <vector>
+
+namespace pmnet {
+
+namespace {
+
+double median_seconds(int times, const std::function<void()>& work) {
+  work();  // warm-up
+  std::vector<double> seconds;
+  for (int i = 0; i < times; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::nth_element(seconds.begin(), seconds.begin() + times / 2, seconds.end());
+  return seconds[times / 2];
+}
+
+double seconds_of(const Product& p) {
+  const at::Tensor x = at::randn({p.rows, p.inner}), w = at::randn({p.cols, p.inner});
+  at::Tensor y = at::empty({p.rows, p.cols});
+  return median_seconds(5, [&] { at::mm_out(y, x, w.t()); });
+}
+
+double flop(const Product& p) { return 2.0 * p.rows * p.inner * p.cols; }
+
+std::vector<Product> attention_products(int64_t rows, int64_t width, int64_t heads, int64_t kv_heads, int64_t head_dim,
+                                        double layers) {
+  return {{rows, width, heads * head_dim, layers},
+          {rows, width, kv_heads * head_dim, 2 * layers},
+          {rows, heads * head_dim, width, layers}};
+}
+
+std::vector<Product> mlp_products(int64_t rows, int64_t width, int64_t inner, double layers) {
+  return {{rows, width, inner, 2 * layers}, {rows, inner, width, layers}};
+}
+
+void append(std::vector<Product>& to, const std::vector<Product>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+std::vector<Product> products(const ModelConfig& c, int64_t rows) {
+  const double L = c.num_layers, levels = c.num_levels();
+  const int64_t d = c.hidden_size, M = c.memory_size, N = c.num_memory, R = c.num_read_heads;
+  std::vector<Product> all = attention_products(rows, d, c.num_heads, c.num_kv_heads, c.head_dim, L);
+  append(all, mlp_products(rows, d, c.intermediate_size, L));
+  if (c.memory_modules) {
+    append(all, {{rows * N, 2 * M, R * M, L}, {rows, d, R * M, L}, {rows, 2 * M, M, R * L}, {rows, R * M, d, L}});
+    append(all, {{rows, d, M, 2 * levels}, {rows, M, M, levels}, {rows * N, 2 * M, M, levels - 1}});
+  }
+  append(all, {{rows, d, c.vocab_size, 1}});
+  return all;
+}
+
+std::vector<Product> products(const TransformerConfig& c, int64_t rows) {
+  std::vector<Product> all =
+      attention_products(rows, c.hidden_size, c.num_heads, c.num_kv_heads, c.head_dim, c.num_layers);
+  append(all, mlp_products(rows, c.hidden_size, c.intermediate_size, c.num_layers));
+  append(all, {{rows, c.hidden_size, c.vocab_size, 1}});
+  return all;
+}
+
+std::vector<Product> products(const MambaConfig& c, int64_t rows) {
+  const double L = c.num_layers;
+  return {{rows, c.hidden_size, 2 * c.intermediate_size, L},
+          {rows, c.intermediate_size, c.time_step_rank + 2 * c.state_size, L},
+          {rows, c.time_step_rank, c.intermediate_size, L},
+          {rows, c.intermediate_size, c.hidden_size, L},
+          {rows, c.hidden_size, c.vocab_size, 1}};
+}
+
+}  // namespace
+
+std::vector<Product> products_of(const AnyConfig& config, int64_t batch, int64_t context) {
+  return std::visit([&](const auto& c) { return products(c, batch * context); }, config);
+}
+
+double measure_cube_flops() {
+  const Product cube{2048, 2048, 2048, 1};
+  return flop(cube) / seconds_of(cube);
+}
+
+double measure_shape_flops(const std::vector<Product>& all) {
+  double work = 0, seconds = 0;
+  for (const Product& p : all) {
+    work += p.times * flop(p);
+    seconds += p.times * seconds_of(p);
+  }
+  return work / seconds;
+}
+
+double measure_read_rate(double bytes) {
+  const at::Tensor buffer = at::ones({static_cast<int64_t>(bytes / 4)});
+  volatile float sink = 0;
+  return bytes / median_seconds(7, [&] { sink = buffer.sum().item<float>(); });
+}
+
+}  // namespace pmnet

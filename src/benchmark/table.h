@@ -1,0 +1,28 @@
+// What was measured against what was possible.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "benchmark/runner.h"
+
+namespace pmnet {
+
+struct BenchRow {
+  std::string label, what;
+  int64_t context = 0, batch = 0;
+  Spread rate;       // bytes/s
+  double limit = 0;  // bytes/s the machine's products (or, decoding, its memory) would allow; 0: none
+  int64_t peak_bytes = 0;
+  std::string error;
+
+  double share() const { return limit > 0 ? rate.median / limit : 0; }
+};
+
+// The limit of a case on a machine with these rates, in bytes/s.
+double limit_of(const BenchCase& bench_case, const BenchResult& machine);
+
+std::string bench_table(const std::vector<BenchRow>& rows);
+std::string bench_json(const std::vector<BenchRow>& rows, const BenchResult& machine, int threads);
+void plot_bench(const std::vector<BenchRow>& rows, const std::string& file);
+
+}  // namespace pmnet

@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "cli/commands.h"
+#include "data/corpus_stat.h"
+#include "data/shard_cache.h"
+#include "data/stories.h"
+#include "report/number_format.h"
+#include "report/progress.h"
+#include "report/table.h"
+
+namespace pmnet {
+
+namespace {
+
+struct InputOptions {
+  std::vector<std::string> inputs;
+  ReadOptions read;
+  std::string split_on;  // with escapes
+};
+
+// "\n" typed in a shell is two characters.
+std::string unescape(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\') {
+      out += text[i];
+      continue;
+    }
+    const char code = i + 1 < text.size() ? text[++i] : '\0';
+    const size_t place = std::string_view("ntr0\\").find(code);
+    if (code == '\0' || place == std::string_view::npos)
+      fail("--split-on '{}' has an unknown escape; expected \\n, \\t, \\r, \\0 or \\\\", text);
+    out += std::string_view("\n\t\r\0\\", 5)[place];
+  }
+  return out;
+}
+
+void add_input_options(CLI::App& command, InputOptions& options) {
+  command
+      .add_option("inputs", options.inputs, "Files, folders and globs: .txt, .jsonl, .parquet, any bytes; .gz, .zst")
+      ->type_name("PATH")
+      ->required();
+  command.add_option("--text-field", options.read.text_field, "JSONL field or Parquet column that holds the text")
+      ->capture_default_str()
+      ->type_name("NAME");
+  command.add_option("--prompt-field", options.read.prompt_field, "JSONL field that is read but not trained on")
+      ->capture_default_str()
+      ->type_name("NAME");
+  command.add_option("--completion-field", options.read.completion_field, "JSONL field that follows the prompt")
+      ->capture_default_str()
+      ->type_name("NAME");
+  command.add_option("--split-on", options.split_on, "Cut plain files into documents at this text; \\n is a line end")
+      ->type_name("TEXT");
+  command.add_flag("--skip-bad", options.read.skip_bad_records, "Skip malformed records instead of stopping");
+}
+
+class PackDisplay {
+ public:
+  PackCallback callback() {
+    return [this](const PackProgress& progress) {
+      if (!meter_) meter_ = std::make_unique<RateMeter>(static_cast<double>(progress.total_input_bytes));
+      meter_->set_done(static_cast<double>(progress.input_bytes));
+      line_.update([&] {
+        return fmt::format("{:3.0f}%  {} documents  {}  {}  {} left", 100 * meter_->share(),
+                           format_count(progress.documents), readable_bytes(progress.document_bytes),
+                           format_byte_rate(meter_->rate()), format_duration(meter_->seconds_left()));
+      });
+    };
+  }
+
+ private:
+  ProgressLine line_;
+  std::unique_ptr<RateMeter> meter_;
+};
+
+void print_skips(const SkipLog& skips) {
+  for (const auto& [reason, skip] : skips)
+    fmt::print("skipped  {} x {}, first: {}\n", format_count(skip.count), reason, skip.first);
+}
+
+void print_lengths(const CorpusStat& stat) {
+  const uint64_t most = *std::max_element(stat.length_histogram.begin(), stat.length_histogram.end());
+  Table table({"document bytes", "documents", ""});
+  for (size_t k = 1; k < stat.length_histogram.size(); ++k) {
+    const uint64_t count = stat.length_histogram[k];
+    if (count == 0) continue;
+    table.add_row({fmt::format("{} to {}", format_count(uint64_t{1} << (k - 1)), format_count((uint64_t{1} << k) - 1)),
+                   format_count(count), std::string((count * 40 + most - 1) / most, '#')});
+  }
+  fmt::print("\n{}", table.text());
+}
+
+void print_stat(const CorpusStat& stat) {
+  Table table({"format", "files", "on disk", "documents", "text"});
+  const auto add = [&](const std::string& name, const FormatCount& count) {
+    table.add_row({name, format_count(count.files), readable_bytes(count.file_bytes), format_count(count.documents),
+                   readable_bytes(count.document_bytes)});
+  };
+  for (const auto& [name, count] : stat.by_format) add(name, count);
+  add("total", stat.total);
+  fmt::print("{}", table.text());
+  if (stat.total.documents > 0) {
+    fmt::print("\nshortest {}, mean {}, half below {}, longest {}\n", readable_bytes(stat.shortest),
+               readable_bytes(stat.total.document_bytes / stat.total.documents),
+               readable_bytes(stat.length_quantile_bound(0.5)), readable_bytes(stat.longest));
+    print_lengths(stat);
+    fmt::print("\nsample   {}\n{}\n", stat.sample_origin, printable(stat.sample));
+  }
+  if (stat.prompt_documents > 0)
+    fmt::print("\nprompts  {} documents begin with one, {} in all; they are read but not trained on\n",
+               format_count(stat.prompt_documents), readable_bytes(stat.prompt_bytes));
+  fmt::print("\n");
+  print_skips(stat.skips);
+  if (stat.documents_with_marker_bytes > 0)
+    fmt::print(
+        "note     {} document(s) hold the bytes 254 or 255, the usual BOS and EOS ({} times, first in {}): this is "
+        "not UTF-8 text; train with BOS and EOS at the free ids 256 and 257\n",
+        format_count(stat.documents_with_marker_bytes), format_count(stat.marker_bytes), stat.first_with_marker);
+  for (const std::string& reason : stat.refused) fmt::print("refused  {}\n", reason);
+}
+
+void run_stat(const InputOptions& options) {
+  CorpusStat stat;
+  {
+    PackDisplay display;
+    stat = examine_inputs(options.inputs, options.read, display.callback());
+  }
+  print_stat(stat);
+  if (!stat.refused.empty())
+    fail("{} of {} files cannot be read, see above; training on them would stop", stat.refused.size(),
+         stat.total.files);
+  if (stat.total.documents == 0) fail("the corpus is empty: no document has any text; name other data");
+}
+
+void run_pack(const InputOptions& options, const std::string& out, bool force) {
+  if (!out.ends_with(".pmshard")) fail("--out is '{}', expected a name that ends in .pmshard", out);
+  if (std::filesystem::exists(out) && !force)
+    fail("'{}' exists already; choose another name, or overwrite it with --force", out);
+  PackResult result;
+  {
+    PackDisplay display;
+    result = pack_files(find_inputs(options.inputs), options.read, out, display.callback());
+  }
+  print_skips(result.skips);
+  fmt::print("{}: {} documents, {}\n", out, format_count(result.documents), readable_bytes(result.document_bytes));
+}
+
+struct StoriesOptions {
+  std::string out;
+  uint64_t bytes = 10'000'000;
+  StoryOptions story;
+};
+
+void run_stories(const StoriesOptions& options) {
+  if (options.bytes == 0 || options.story.typical_bytes < 100 || options.story.typical_bytes > 1'000'000'000)
+    fail("--bytes must be above 0 and --length between 100 and 1,000,000,000");
+  RateMeter meter(static_cast<double>(options.bytes));
+  uint64_t tales = 0;
+  {
+    ProgressLine line;
+    tales = write_stories(options.out, options.bytes, options.story, [&](uint64_t done) {
+      meter.set_done(static_cast<double>(done));
+      line.update([&] {
+        return fmt::format("{:3.0f}%  {}  {} left", 100 * meter.share(), format_byte_rate(meter.rate()),
+                           format_duration(meter.seconds_left()));
+      });
+    });
+  }
+  fmt::print("{}: {} tales\n", options.out, format_count(tales));
+  if (!options.out.ends_with(".jsonl"))
+    fmt::print("tales are two empty lines apart: read them as documents with --split-on '\\n\\n\\n'\n");
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("data", "Examine, pack or invent training text");
+  command->require_subcommand(1);
+
+  const auto stat_options = std::make_shared<InputOptions>();
+  CLI::App* stat =
+      command->add_subcommand("stat", "Count documents and bytes, show a sample and what would be skipped");
+  add_input_options(*stat, *stat_options);
+  stat->callback([stat_options] {
+    stat_options->read.split_on = unescape(stat_options->split_on);
+    run_stat(*stat_options);
+  });
+
+  const auto pack_options = std::make_shared<InputOptions>();
+  const auto out = std::make_shared<std::string>();
+  const auto force = std::make_shared<bool>(false);
+  CLI::App* pack = command->add_subcommand("pack", "Write one shard that training reads without preparation");
+  add_input_options(*pack, *pack_options);
+  pack->add_option("--out", *out, "The shard, a name that ends in .pmshard")->type_name("FILE")->required();
+  pack->add_flag("--force", *force, "Overwrite an existing shard");
+  pack->callback([pack_options, out, force] {
+    pack_options->read.split_on = unescape(pack_options->split_on);
+    run_pack(*pack_options, *out, *force);
+  });
+
+  const auto stories_options = std::make_shared<StoriesOptions>();
+  CLI::App* stories = command->add_subcommand("stories", "Write tales that need facts from their beginning");
+  stories->add_option("out", stories_options->out, "File to write; .jsonl for one record per tale")
+      ->type_name("FILE")
+      ->required();
+  stories->add_option("--bytes", stories_options->bytes, "How much text, such as 10M")
+      ->capture_default_str()
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->type_name("N");
+  stories->add_option("--seed", stories_options->story.seed, "Another seed, other tales")
+      ->capture_default_str()
+      ->type_name("N");
+  stories->add_option("--length", stories_options->story.typical_bytes, "Typical bytes of a tale")
+      ->capture_default_str()
+      ->type_name("N");
+  stories->callback([stories_options] { run_stories(*stories_options); });
+}
+
+}  // namespace pmnet

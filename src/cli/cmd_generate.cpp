@@ -1,0 +1,196 @@
+#include <fcntl.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/utf8.h"
+#include "cli/commands.h"
+#include "cli/model_argument.h"
+#include "infer/generator.h"
+#include "report/number_format.h"
+#include "report/progress.h"
+
+namespace pmnet {
+
+namespace {
+
+struct GenerateOptions {
+  std::string folder;
+  std::optional<std::string> prompt;
+  std::string prompt_file;
+  std::string memory, save_memory;
+  std::optional<uint64_t> seed;
+  bool raw = false;
+  GenerateSettings settings;
+};
+
+// Works for files, pipes and terminals alike; the text is never held as a whole.
+void read_stream(int fd, const std::string& name, const std::function<void(std::string_view)>& take) {
+  std::vector<char> buffer(size_t{1} << 16);
+  while (true) {
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) fail("cannot read the prompt from {}: {}", name, std::strerror(errno));
+    if (got == 0) return;
+    take({buffer.data(), static_cast<size_t>(got)});
+  }
+}
+
+void read_prompt(const GenerateOptions& options, const std::function<void(std::string_view)>& take) {
+  if (options.prompt && *options.prompt != "-") return take(*options.prompt);
+  if (options.prompt_file.empty()) {
+    if (::isatty(STDIN_FILENO)) fmt::print(stderr, "type the prompt, then Ctrl-D at the start of a line\n");
+    return read_stream(STDIN_FILENO, "standard input", take);
+  }
+  const FileDescriptor file(::open(options.prompt_file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) fail("cannot open the prompt file {}: {}", options.prompt_file, std::strerror(errno));
+  read_stream(file.get(), options.prompt_file, take);
+}
+
+void write_out(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
+    fail("cannot write to standard output: {}", std::strerror(errno));
+}
+
+// Bytes to standard output, as text unless asked otherwise.
+class Output {
+ public:
+  explicit Output(bool raw) : raw_(raw) {}
+  void write(std::string_view bytes) { raw_ ? write_out(bytes) : write_out(utf8_.push(bytes)); }
+  void finish() {
+    if (!raw_) write_out(utf8_.finish());
+    if (::isatty(STDOUT_FILENO)) write_out("\n");
+  }
+
+ private:
+  bool raw_;
+  Utf8Stream utf8_;
+};
+
+// Counts the seconds of the calls only: a prompt may come as slowly as somebody types.
+class Stopwatch {
+ public:
+  void run(const std::function<void()>& work) {
+    const double begin = steady_seconds();
+    work();
+    seconds_ += steady_seconds() - begin;
+  }
+  std::string of(int64_t bytes) const {
+    return fmt::format("{} bytes in {}, {}", format_count(bytes), format_duration(seconds_),
+                       format_byte_rate(seconds_ > 0 ? bytes / seconds_ : 0));
+  }
+
+ private:
+  double seconds_ = 0;
+};
+
+const char* describe(StopReason reason) {
+  switch (reason) {
+    case StopReason::kMaxBytes:
+      return "--max-bytes";
+    case StopReason::kEndOfText:
+      return "end of text";
+    case StopReason::kStopString:
+      return "a stop string";
+    case StopReason::kReceiver:
+      return "the reader";
+  }
+  return "";
+}
+
+void check(const GenerateOptions& options) {
+  std::vector<std::string> problems = options.settings.problems();
+  if (options.prompt && !options.prompt_file.empty())
+    problems.emplace_back("the prompt is given twice, as an argument and as --prompt-file; give one of them");
+  if (!problems.empty()) fail("{}", fmt::join(problems, "; "));
+}
+
+void generate(const GenerateOptions& options) {
+  check(options);
+  GenerateSettings settings = options.settings;
+  settings.sampling.seed = options.seed ? *options.seed : std::random_device{}();
+
+  const OpenedModel opened = open_model(options.folder);
+  Session session = options.memory.empty() ? Session(opened.model, opened.hash)
+                                           : Session::load(options.memory, opened.model, opened.hash);
+  Generator generator(session);
+  const ByteTokenizer tokenizer(opened.config);
+
+  Stopwatch prefill;
+  std::optional<size_t> special;
+  {
+    ProgressLine progress;
+    read_prompt(options, [&](std::string_view bytes) {
+      if (const auto at = tokenizer.find_special_byte(bytes); at && !special) special = generator.prompt_bytes() + *at;
+      prefill.run([&] { generator.read(bytes); });
+      progress.update([&] { return "prompt  " + prefill.of(generator.prompt_bytes()); });
+    });
+    prefill.run([&] { generator.finish_prompt(); });
+  }
+  if (special)
+    fmt::print(stderr, "note: byte {} of the prompt is one that this model reads as start or end of a text\n",
+               *special);
+
+  Stopwatch decode;
+  Output output(options.raw);
+  GenerateResult result;
+  decode.run([&] {
+    result = generator.generate(settings, [&](std::string_view bytes) {
+      output.write(bytes);
+      return true;
+    });
+  });
+  output.finish();
+  if (!options.save_memory.empty()) session.save(options.save_memory);
+
+  fmt::print(stderr, "prompt  {}\n", prefill.of(generator.prompt_bytes()));
+  fmt::print(stderr, "text    {}, ended by {}\n", decode.of(result.bytes), describe(result.reason));
+  fmt::print(stderr, "seed    {}\n", settings.sampling.seed);
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("generate", "Continue a text");
+  const auto options = std::make_shared<GenerateOptions>();
+  GenerateSettings& settings = options->settings;
+  command->add_option("folder", options->folder, "Model folder, or folder of a training run")
+      ->type_name("DIR")
+      ->required();
+  command->add_option("prompt", options->prompt, "Text to continue, may be empty [standard input]")->type_name("TEXT");
+  command->add_option("--prompt-file", options->prompt_file, "Read the prompt from this file")->type_name("FILE");
+  command->add_option("--max-bytes", settings.max_bytes, "Stop after so many bytes")
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--temperature", settings.sampling.temperature, "Below 1 bolder guesses are rarer; 0: none")
+      ->capture_default_str()
+      ->type_name("X");
+  command->add_option("--top-k", settings.sampling.top_k, "Choose among the N likeliest bytes; 0: all")
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--top-p", settings.sampling.top_p, "Choose among the likeliest that have this probability")
+      ->capture_default_str()
+      ->type_name("X");
+  command->add_option("--seed", options->seed, "Equal seeds give equal texts [random, printed at the end]")
+      ->type_name("N");
+  command->add_option("--stop", settings.stop, "End before this text; may be repeated")
+      ->type_name("TEXT")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_flag("--raw", options->raw, "Write the bytes as they come, valid UTF-8 or not");
+  command->add_option("--memory", options->memory, "Start from the memory in this file")->type_name("FILE");
+  command->add_option("--save-memory", options->save_memory, "Save the memory after the last byte")->type_name("FILE");
+  command->callback([options] { generate(*options); });
+}
+
+}  // namespace pmnet

@@ -1,0 +1,62 @@
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "base/error.h"
+#include "base/suggest.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/commands.h"
+#include "config/costs.h"
+#include "config/presets.h"
+#include "report/number_format.h"
+
+namespace pmnet {
+
+namespace {
+
+struct NewOptions {
+  std::string preset;
+  std::string folder;
+  std::string architecture = "pmnet";
+  uint64_t seed = 0;
+};
+
+AnyConfig config_of(const NewOptions& options) {
+  const ModelConfig model = preset(options.preset);
+  if (options.architecture == "pmnet") return model;
+  if (options.architecture == "transformer") return transformer_like(model);
+  if (options.architecture == "mamba") return mamba_like(model);
+  fail("--arch is '{}'; expected pmnet, transformer or mamba{}", options.architecture,
+       did_you_mean(options.architecture, {"pmnet", "transformer", "mamba"}));
+}
+
+void make_new_model(const NewOptions& options) {
+  const AnyConfig config = config_of(options);
+  std::error_code ignored;
+  if (std::filesystem::exists(options.folder) && !std::filesystem::is_empty(options.folder, ignored))
+    fail("{} is there already and a new model would replace it; name another folder, or remove this one first",
+         options.folder);
+  const auto model = make_model(config);
+  model->initialize(options.seed);
+  save_model(options.folder, *model, config);
+  fmt::print("{}: {} {}, {} parameters, random weights of seed {}\n", options.folder, options.architecture,
+             options.preset, format_count(parameter_count(config)), options.seed);
+}
+
+}  // namespace
+
+void add_new_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("new", "Make a model folder with random weights");
+  const auto options = std::make_shared<NewOptions>();
+  command->add_option("preset", options->preset, "Name of a preset, see 'pmnet info'")->type_name("PRESET")->required();
+  command->add_option("folder", options->folder, "Folder to make")->type_name("DIR")->required();
+  command->add_option("--seed", options->seed, "Equal seeds give equal weights")->capture_default_str()->type_name("N");
+  command
+      ->add_option("--arch", options->architecture,
+                   "pmnet, or a baseline of about as many parameters: transformer, mamba")
+      ->capture_default_str()
+      ->type_name("NAME");
+  command->callback([options] { make_new_model(*options); });
+}
+
+}  // namespace pmnet

@@ -1,0 +1,142 @@
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/commands.h"
+#include "config/train_options.h"
+#include "report/number_format.h"
+#include "train/run.h"
+
+namespace pmnet {
+
+namespace {
+
+constexpr int kNotFiniteExit = 17;
+
+struct TrainArguments {
+  RunRequest request;
+  std::string run_file;
+  std::vector<std::pair<std::string, std::vector<std::string>>> flags;  // key, values
+  std::vector<std::string> assignments;                                 // --set
+  bool print_config = false;
+  bool dry_run = false;
+};
+
+// Later ones win: defaults, the run that is resumed, the run file, flags, --set.
+TrainConfig merge(const TrainArguments& arguments) {
+  TrainConfig config;
+  const std::filesystem::path saved = arguments.request.out / "run.toml";
+  if (arguments.request.resume && std::filesystem::exists(saved)) read_run_file(config, saved);
+  if (!arguments.run_file.empty()) read_run_file(config, arguments.run_file);
+  for (const auto& [key, values] : arguments.flags) set_option(config, key, values, "the option for " + key);
+  for (const std::string& assignment : arguments.assignments) set_option(config, assignment);
+  return config;
+}
+
+void print_estimate(const RunEstimate& estimate) {
+  fmt::print("parameters         {}\n", format_count(estimate.parameters));
+  fmt::print("memory, estimated  {}, {} available\n", readable_bytes(total(estimate.memory)),
+             readable_bytes(estimate.available_memory));
+  for (const CostPart& part : estimate.memory) fmt::print("  {:<32} {}\n", part.name, readable_bytes(part.amount));
+  fmt::print("one step           {}, {}\n", format_duration(estimate.seconds_per_step),
+             format_byte_rate(estimate.bytes_per_step / estimate.seconds_per_step));
+  fmt::print("the whole run      {} steps, {}\n", format_count(estimate.steps),
+             format_duration(estimate.seconds_per_step * static_cast<double>(estimate.steps)));
+}
+
+void report(const RunSummary& summary, const RunRequest& request) {
+  using End = RunSummary::End;
+  if (summary.end == End::kNotFinite)
+    fmt::print(stderr,
+               "pmnet: stopped at step {}: the loss or the gradient was not finite too often in a row; the weights are "
+               "those before it. Lower optimizer.lr, or look at the data\n",
+               summary.step);
+  else if (summary.end == End::kStopped)
+    fmt::print("stopped at step {}; go on with: pmnet train --out {} --resume\n", summary.step, request.out.string());
+  else
+    fmt::print("finished {} steps in {}\n", format_count(summary.step), format_duration(summary.seconds));
+  if (summary.validation_bpb) fmt::print("held-out text      {:.4f} bits per byte\n", *summary.validation_bpb);
+  if (!summary.checkpoint.empty()) fmt::print("model              {}\n", summary.checkpoint.string());
+  fmt::print("curves and logs    {}\n", request.out.string());
+}
+
+void train(const TrainArguments& arguments) {
+  const TrainConfig config = merge(arguments);
+  if (arguments.print_config) {
+    fmt::print("{}", to_toml(config, /*with_help=*/true));
+    return;
+  }
+  try {
+    const Launch launch = launch_from_environment();
+    ProcessGroup group(launch, std::chrono::seconds(config.timeout_seconds), config.device == "cuda");
+    if (arguments.dry_run) {
+      const RunEstimate estimate = estimate_run(config, arguments.request.force, group);
+      if (group.leads()) print_estimate(estimate);
+      return;
+    }
+    const RunSummary summary = run_training(config, arguments.request, group);
+    if (group.leads()) report(summary, arguments.request);
+    if (summary.end == RunSummary::End::kNotFinite) throw CommandFailed{kNotFiniteExit};
+  } catch (const PeerLost& lost) {
+    // Threads of the group may still wait for the rank that is gone; leaving in order would wait for them.
+    fmt::print(stderr, "pmnet: {}\n", lost.what());
+    std::fflush(nullptr);
+    std::_Exit(1);
+  }
+}
+
+void add_flags(CLI::App& command, const std::shared_ptr<TrainArguments>& arguments) {
+  const TrainConfig defaults;
+  for (const TrainOption& option : train_options()) {
+    if (*option.flag == '\0') continue;
+    const std::string section(option.key, std::string_view(option.key).find('.'));
+    const std::string key = option.key;
+    const std::string value = value_text(defaults, option);
+    CLI::Option* added = nullptr;
+    if (option.is_switch()) {
+      added = command.add_flag_callback(option.flag, [=] { arguments->flags.push_back({key, {"true"}}); }, option.help);
+    } else {
+      const auto take = [=](const std::vector<std::string>& values) {
+        arguments->flags.push_back({key, values});
+        return true;
+      };
+      const std::string help =
+          value == "\"\"" || value == "[]" ? option.help : fmt::format("{} [{}]", option.help, value);
+      added = command.add_option(option.flag, take, help)->type_name(option.is_list() ? "X..." : "X");
+      added->expected(1, option.is_list() ? 1 << 20 : 1);
+      added->multi_option_policy(option.is_list() ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
+    }
+    added->group(section);
+  }
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("train", "Train a model on text, or go on with a run");
+  const auto arguments = std::make_shared<TrainArguments>();
+  command->add_option("--out", arguments->request.out, "Folder of the run")->type_name("DIR");
+  command->add_flag("--resume", arguments->request.resume, "Go on with the run in that folder, bit by bit");
+  command->add_option("--run", arguments->run_file, "Settings from a TOML file, see recipes/")->type_name("FILE");
+  command->add_option("--set", arguments->assignments, "Any setting, such as optimizer.beta2=0.99; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->take_all();
+  command->add_flag("--print-config", arguments->print_config, "Print all settings with their meaning, and end");
+  command->add_flag("--dry-run", arguments->dry_run, "Estimate memory and time from one step, and end");
+  command->add_flag("--force", arguments->request.force, "Go on though memory seems too small");
+  add_flags(*command, arguments);
+  command->footer(
+      "On several processes: torchrun --no-python --nproc-per-node N pmnet train ...\n"
+      "Exit codes: 0 done or stopped by a signal, 2 a mistake in the settings, 17 the loss was not finite too often.");
+  const CLI::Option* threads = app.get_option("--threads");
+  command->callback([arguments, threads] {
+    if (threads->count() > 0) arguments->flags.push_back({"train.threads", {threads->as<std::string>()}});
+    train(*arguments);
+  });
+}
+
+}  // namespace pmnet

@@ -1,0 +1,24 @@
+#pragma once
+#include <CLI/CLI.hpp>
+
+// Every command lives in cmd_<name>.cpp: its options and one call. main.cpp holds the table.
+namespace pmnet {
+
+// Thrown by a command that did its work and found that the answer is no: it has said why; only the exit code is left.
+struct CommandFailed {
+  int exit_code;
+};
+
+void add_bench_command(CLI::App& app);
+void add_data_command(CLI::App& app);
+void add_demo_command(CLI::App& app);
+void add_export_command(CLI::App& app);
+void add_generate_command(CLI::App& app);
+void add_info_command(CLI::App& app);
+void add_new_command(CLI::App& app);
+void add_parity_command(CLI::App& app);
+void add_plot_command(CLI::App& app);
+void add_quantize_command(CLI::App& app);
+void add_train_command(CLI::App& app);
+
+}  // namespace pmnet

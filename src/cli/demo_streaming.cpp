@@ -1,0 +1,61 @@
+#include "cli/demo_streaming.h"
+
+#include <ATen/ATen.h>
+
+#include "data/byte_tokenizer.h"
+#include "infer/session.h"
+#include "report/number_format.h"
+#include "report/table.h"
+
+namespace pmnet {
+
+namespace {
+
+constexpr int64_t kChunks[] = {1, 7, 64, 1000};
+constexpr double kRounding = 1e-4;
+
+Tensor ids_of(const OpenedModel& model, std::string_view text) {
+  return at::tensor(ByteTokenizer(model.config).encode(text, {.bos = true, .eos = false}), at::kLong).unsqueeze(0);
+}
+
+double largest_difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
+
+Session session_of(const OpenedModel& model, int64_t chunk) {
+  Session session(model.model, model.hash);
+  session.chunk = chunk;
+  return session;
+}
+
+}  // namespace
+
+bool show_streaming(const OpenedModel& model, std::string_view text, const std::filesystem::path& memory_file) {
+  const Tensor ids = ids_of(model, text);
+  const int64_t T = ids.size(1), half = T / 2;
+  bool agrees = true;
+
+  const Tensor one_pass = session_of(model, T).feed(ids);
+  Table table({"chunk", "passes", "largest difference of a logit", "memory"});
+  for (const int64_t chunk : kChunks) {
+    Session session = session_of(model, chunk);
+    const double difference = largest_difference(session.feed(ids), one_pass);
+    agrees = agrees && difference <= kRounding;
+    table.add_row({std::to_string(chunk), std::to_string((T + chunk - 1) / chunk), fmt::format("{:.1e}", difference),
+                   format_count(session.state().bytes()) + " bytes"});
+  }
+  fmt::print("{} bytes read in chunks, against one pass over all of them:\n{}", format_count(text.size()),
+             table.text());
+
+  Session stream = session_of(model, /*chunk=*/64);
+  stream.read(ids.narrow(1, 0, half));
+  stream.save(memory_file);
+  Session restored = Session::load(memory_file, model.model, model.hash);
+  restored.chunk = stream.chunk;
+  const Tensor rest = ids.narrow(1, half, T - half);
+  const double difference = largest_difference(stream.feed(rest), restored.feed(rest));
+  agrees = agrees && difference == 0;
+  fmt::print("The memory after {} bytes, saved, loaded and continued: {}\n", format_count(half),
+             difference == 0 ? "the same logits to the bit" : fmt::format("off by {:.1e}", difference));
+  return agrees;
+}
+
+}  // namespace pmnet

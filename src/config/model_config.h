@@ -1,0 +1,116 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace pmnet {
+
+enum class LayerType { kSliding, kFull };
+
+// What problems() lets pass. Far above any model that fits a machine, far below any overflow.
+inline constexpr int64_t kMaxWidth = int64_t{1} << 24;           // of any one size
+inline constexpr int64_t kMaxLayers = int64_t{1} << 16;          //
+inline constexpr int64_t kMaxGroups = int64_t{1} << 24;          // per memory level
+inline constexpr int64_t kMaxParameters = int64_t{1} << 40;      // of the whole model
+inline constexpr int64_t kMaxPosition = (int64_t{1} << 31) - 1;  // window and informative context length
+
+// The published config.json of PMNet, field for field. Symbols are those of docs/equations.md.
+struct ModelConfig {
+  int64_t vocab_size = 384;                 // V, bytes are ids 0..255
+  int64_t hidden_size = 0;                  // d, residual width
+  int64_t intermediate_size = 0;            // f, SwiGLU width
+  int64_t num_layers = 0;                   // L, num_hidden_layers
+  int64_t num_heads = 0;                    // A, num_attention_heads
+  int64_t num_kv_heads = 0;                 // A_kv, num_key_value_heads
+  int64_t head_dim = 0;                     // d_h; A * d_h need not equal d
+  int64_t memory_size = 0;                  // M, phases per memory slot
+  int64_t num_memory = 0;                   // N, slots per group = branching factor of the tree
+  int64_t num_read_heads = 0;               // R, num_memory_read_heads
+  int64_t write_period = 0;                 // P, memory_write_period, layers per memory level
+  int64_t sliding_window = 0;               // w, bytes: a token sees itself and the w-1 before it
+  double rope_theta = 1e6;                  //
+  double rms_norm_eps = 1e-6;               //
+  double initializer_range = 0.02;          //
+  double attention_dropout = 0.0;           // on the attention probabilities, training only
+  bool attention_bias = false;              //
+  bool tie_word_embeddings = true;          //
+  bool memory_cumsum = true;                // false: the "no recurrence" switch
+  bool memory_modules = true;               // ours (key pmnet_memory_modules): false builds no Write and no Read at all
+  int64_t max_position_embeddings = 40960;  // informative
+  int64_t bos_token_id = 254;               // 256 in the variant for binary data
+  int64_t eos_token_id = 255;               // 257 in the variant for binary data
+  int64_t pad_token_id = -1;                // -1: none
+  std::vector<LayerType> layer_types;       // one per layer
+
+  int64_t num_levels() const { return (num_layers + write_period - 1) / write_period; }  // H = ceil(L / P)
+  int64_t level_of(int64_t layer) const { return layer / write_period; }
+  bool writes(int64_t layer) const { return layer % write_period == 0; }
+  int64_t num_groups(int64_t level) const;  // N^h; INT64_MAX where it does not fit
+  int64_t total_groups() const;             // sum over the levels, 85 for L=12, P=3, N=4
+  int64_t query_width() const { return num_heads * head_dim; }
+  int64_t kv_width() const { return num_kv_heads * head_dim; }
+  bool slides(int64_t layer) const { return layer_types.at(layer) == LayerType::kSliding; }
+  bool has_full_attention() const;  // then the streaming state grows with the text
+
+  // One sentence per problem, naming the published key; empty when usable. Never allocates anything of model size.
+  std::vector<std::string> problems() const;
+
+  bool operator==(const ModelConfig&) const = default;
+};
+
+// The Llama layout of Hugging Face: the Transformer baseline.
+struct TransformerConfig {
+  int64_t vocab_size = 384;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;
+  int64_t num_layers = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  double rope_theta = 10000.0;
+  double rms_norm_eps = 1e-6;
+  double initializer_range = 0.02;
+  double attention_dropout = 0.0;
+  bool attention_bias = false;
+  bool mlp_bias = false;
+  bool tie_word_embeddings = true;
+  int64_t max_position_embeddings = 2048;
+  int64_t bos_token_id = 254;
+  int64_t eos_token_id = 255;
+  int64_t pad_token_id = -1;
+  std::vector<std::string> problems() const;
+  bool operator==(const TransformerConfig&) const = default;
+};
+
+// The Mamba-1 layout of Hugging Face.
+struct MambaConfig {
+  int64_t vocab_size = 384;
+  int64_t hidden_size = 0;
+  int64_t intermediate_size = 0;  // expand * hidden_size
+  int64_t num_layers = 0;
+  int64_t state_size = 16;
+  int64_t conv_kernel = 4;
+  int64_t time_step_rank = 0;
+  double layer_norm_epsilon = 1e-5;
+  double initializer_range = 0.1;
+  double time_step_min = 1e-3;
+  double time_step_max = 0.1;
+  double time_step_floor = 1e-4;
+  double time_step_scale = 1.0;
+  bool use_bias = false;
+  bool use_conv_bias = true;
+  bool rescale_prenorm_residual = false;
+  bool tie_word_embeddings = true;
+  int64_t bos_token_id = 254;
+  int64_t eos_token_id = 255;
+  int64_t pad_token_id = -1;
+  std::vector<std::string> problems() const;
+  bool operator==(const MambaConfig&) const = default;
+};
+
+using AnyConfig = std::variant<ModelConfig, TransformerConfig, MambaConfig>;
+
+std::vector<std::string> problems(const AnyConfig& config);
+
+}  // namespace pmnet

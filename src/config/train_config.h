@@ -1,0 +1,102 @@
+// Everything a training run can be told. train_options.h gives each field a name for run files and flags.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pmnet {
+
+// From `first_step` on, samples are `context` bytes long.
+struct ContextStage {
+  int64_t first_step = 0;
+  int64_t context = 0;
+};
+
+struct TrainConfig {
+  // model: one of the first three
+  std::string preset;
+  std::string model_config;  // config.json or a folder with one; random weights
+  std::string init;          // model folder whose weights are the start; fresh optimizer
+  std::string architecture;  // pmnet, transformer, mamba; empty: what the model is
+  double dropout = -1;       // on attention probabilities; negative: as the model says
+  bool binary = false;       // BOS and EOS at the free ids 256 and 257
+
+  // data
+  std::vector<std::string> inputs;      // files, folders, globs
+  std::vector<double> weights;          // one per input, each then a source of its own; empty: one source
+  std::vector<std::string> validation;  // a held-out corpus of its own
+  std::string hold_out = "auto";        // auto, hash, tail, path, none
+  double hold_out_fraction = 0.01;      //
+  std::vector<std::string> hold_out_patterns;
+  std::string samples = "packed";   // packed, document
+  std::string text_field = "text";  // of JSONL and Parquet
+  std::string prompt_field = "prompt";
+  std::string completion_field = "completion";
+  std::string split_on;  // cuts plain files into documents
+  bool skip_bad = false;
+  std::string cache;  // folder of packed shards; empty: the user's cache
+
+  // train
+  int64_t batch = 8;                          // samples per step, all ranks together
+  int64_t accumulation = 1;                   // parts that each rank cuts its samples into
+  int64_t context = 2048;                     // bytes per sample
+  std::vector<std::string> context_schedule;  // "STEP:CONTEXT"
+  int64_t chunk = 0;                          // bytes per exact pass; 0: whole samples
+  int64_t steps = 0;                          // 0: from `bytes`, else kDefaultSteps
+  int64_t bytes = 0;                          //
+  int64_t seed = 0;
+  bool carry = false;   // memory goes from sample to sample of one document
+  int64_t threads = 0;  // 0: all cores, divided among the ranks of a machine
+  std::string device = "cpu";
+  int64_t timeout_seconds = 60;  // how long ranks wait for each other
+
+  // optimizer
+  double learning_rate = 1e-3;
+  double min_lr_ratio = 0.1;  // the cosine ends at this share of the learning rate
+  int64_t warmup = 100;       // steps
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
+  double weight_decay = 0.1;
+  bool decay_everything = false;  // also norms, biases and embeddings
+  double clip = 1.0;              // gradient norm; 0: never
+
+  // memory: the switches of the experiments
+  bool memory_modules = true;
+  bool recurrence = true;
+  bool normalize_gradient = true;
+  bool unconstrained = false;
+  std::string zero_embeddings = "none";  // none, all, root, leaf
+
+  // guard
+  int64_t max_not_finite = 10;  // in a row
+  double spike_z = 0;           // standard deviations above the recent past; 0: off
+  int64_t spike_window = 128;   // steps
+
+  // eval, sample, checkpoint, log
+  int64_t eval_every = 250;
+  int64_t eval_bytes = 262'144;
+  int64_t sample_every = 500;
+  int64_t sample_bytes = 200;
+  std::string sample_prompt;
+  double sample_temperature = 0.8;
+  int64_t checkpoint_every = 500;
+  double checkpoint_minutes = 15;
+  int64_t keep = 2;
+  bool keep_best = true;
+  int64_t log_every = 10;
+  bool log_limit = true;  // measure what matrix products reach on this machine
+
+  static constexpr int64_t kDefaultSteps = 2000;
+
+  // The context and its changes, in order; throws UserError for a schedule that makes no sense.
+  std::vector<ContextStage> stages() const;
+  int64_t longest_context() const;
+  int64_t total_steps() const;
+  // Samples of one forward pass on one of `world` ranks.
+  int64_t rows_per_pass(int64_t world) const { return batch / world / accumulation; }
+
+  // One sentence per problem, naming the key; empty when usable.
+  std::vector<std::string> problems(int64_t world = 1) const;
+  bool operator==(const TrainConfig&) const = default;
+};
+
+}  // namespace pmnet

@@ -1,0 +1,153 @@
+#include "data/shard_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "base/error.h"
+#include "data/shard.h"
+#include "data/shard_layout.h"
+
+namespace pmnet {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Compressed inputs grow by an unknown factor; this only catches the hopeless cases before an hour of work.
+void check_free_space(const std::vector<InputFile>& files, const std::string& path) {
+  uint64_t least = 0;
+  for (const InputFile& file : files) least += file.stamp.size;
+  std::error_code error;
+  const fs::space_info space = fs::space(fs::absolute(path).parent_path(), error);
+  if (!error && space.available < least)
+    fail("packing into '{}' needs at least {} and the disk has {} left; free some space or choose another folder", path,
+         readable_bytes(least), readable_bytes(space.available));
+}
+
+void hash_text(HashState& hash, const std::string& text) {
+  const uint64_t size = text.size();
+  hash.update(&size, sizeof(size));
+  hash.update(text.data(), text.size());
+}
+
+uint64_t cache_key(const std::vector<InputFile>& files, const ReadOptions& options) {
+  HashState hash;
+  for (const std::string* text :
+       {&options.text_field, &options.prompt_field, &options.completion_field, &options.split_on})
+    hash_text(hash, *text);
+  const uint64_t numbers[] = {options.max_record_bytes, static_cast<uint64_t>(options.parquet_memory_bytes),
+                              options.skip_bad_records};
+  hash.update(numbers, sizeof(numbers));
+  for (const InputFile& file : files) {
+    std::error_code error;
+    hash_text(hash, fs::weakly_canonical(file.path, error).string());
+    hash.update(&file.stamp.size, sizeof(file.stamp.size));
+    hash.update(&file.stamp.modified_ns, sizeof(file.stamp.modified_ns));
+  }
+  return hash.digest();
+}
+
+// Holds the lock until destroyed; the kernel lets go of it when the process ends in any way.
+FileDescriptor lock_file(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (file.get() < 0)
+    fail("cannot create '{}': {}; choose a cache folder you may write to", path, std::strerror(errno));
+  while (::flock(file.get(), LOCK_EX) != 0)
+    if (errno != EINTR) fail("cannot lock '{}': {}; choose another cache folder", path, std::strerror(errno));
+  return file;
+}
+
+void remove_leftovers(const fs::path& shard) {
+  std::error_code error;
+  const std::string prefix = shard.filename().string() + ".tmp-";
+  std::vector<fs::path> stale;
+  for (const auto& entry : fs::directory_iterator(shard.parent_path(), error))
+    if (entry.path().filename().string().starts_with(prefix)) stale.push_back(entry.path());
+  for (const fs::path& path : stale) fs::remove(path, error);
+}
+
+}  // namespace
+
+PackResult pack_files(const std::vector<InputFile>& files, const ReadOptions& options, const std::string& path,
+                      const PackCallback& progress) {
+  check_free_space(files, path);
+  PackResult result;
+  result.shard = path;
+  PackProgress so_far;
+  for (const InputFile& file : files) so_far.total_input_bytes += file.stamp.size;
+  ShardWriter writer(path);
+  uint64_t finished_files_bytes = 0;
+  uint64_t next_report = 0;
+  const auto report = [&](uint64_t position) {
+    so_far.input_bytes = finished_files_bytes + position;
+    so_far.documents = writer.documents();
+    so_far.document_bytes = writer.bytes();
+    if (progress) progress(so_far);
+  };
+  for (const InputFile& file : files) {
+    const auto reader = open_documents(file, options, result.skips);
+    while (reader->next()) {
+      const std::string origin = reader->origin();
+      writer.begin_document(origin.empty() ? file.path : origin, reader->record());
+      for (std::string_view piece = reader->piece(); !piece.empty(); piece = reader->piece()) {
+        writer.append(piece);
+        if ((next_report += piece.size()) >= (uint64_t{4} << 20)) {
+          next_report = 0;
+          report(reader->file_position());
+        }
+      }
+      writer.end_document(reader->prompt_bytes());
+    }
+    finished_files_bytes += file.stamp.size;
+    report(0);
+  }
+  if (writer.documents() == 0)
+    fail("the corpus is empty: {} file(s) starting with '{}' hold no document with text; name other data", files.size(),
+         files.front().path);
+  writer.finish();
+  result.documents = writer.documents();
+  result.document_bytes = writer.bytes();
+  return result;
+}
+
+PackResult cached_shard(const std::vector<std::string>& inputs, const ReadOptions& options,
+                        const std::string& cache_folder, const PackCallback& progress) {
+  const std::vector<InputFile> files = find_inputs(inputs);
+  const auto whole = [](const std::string& path) {
+    const Shard shard(path);
+    return PackResult{path, shard.documents(), shard.data_bytes(), {}, true};
+  };
+  if (files.size() == 1 && files[0].format == FileFormat::Shard) {
+    PackResult given = whole(files[0].path);
+    if (given.documents == 0) fail("the shard '{}' holds no documents; pack it again", files[0].path);
+    return given;
+  }
+
+  std::error_code error;
+  fs::create_directories(cache_folder, error);
+  if (error) fail("cannot create the cache folder '{}': {}; choose another", cache_folder, error.message());
+  const fs::path shard = fs::path(cache_folder) / fmt::format("{:016x}.pmshard", cache_key(files, options));
+  const FileDescriptor lock = lock_file(shard.string() + ".lock");
+  if (fs::exists(shard, error)) {
+    try {
+      return whole(shard.string());
+    } catch (const UserError&) {
+      fs::remove(shard, error);  // damaged since it was written: the inputs are still there
+    }
+  }
+  remove_leftovers(shard);
+  return pack_files(files, options, shard.string(), progress);
+}
+
+std::string default_cache_folder() {
+  if (const char* chosen = std::getenv("PMNET_CACHE"); chosen && *chosen) return chosen;
+  if (const char* base = std::getenv("XDG_CACHE_HOME"); base && *base) return (fs::path(base) / "pmnet").string();
+  if (const char* home = std::getenv("HOME"); home && *home) return (fs::path(home) / ".cache" / "pmnet").string();
+  return (fs::temp_directory_path() / "pmnet-cache").string();
+}
+
+}  // namespace pmnet

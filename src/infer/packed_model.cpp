@@ -1,0 +1,25 @@
+#include "infer/packed_model.h"
+
+#include <ATen/ATen.h>
+
+#include "base/error.h"
+
+namespace pmnet {
+
+kernels::WeightType parse_weight_type(const std::string& name) {
+  if (name == "float32") return kernels::WeightType::kF32;
+  if (name == "bf16") return kernels::WeightType::kBF16;
+  if (name == "int8") return kernels::WeightType::kInt8;
+  fail("unknown weight type '{}'; expected float32, bf16 or int8", name);
+}
+
+void pack_weights(LanguageModel& model, kernels::WeightType type) {
+  ParameterVisitor visitor;
+  visitor.linear = [&](const std::string&, Linear& layer) {
+    layer.packed = ops::pack_weight(layer.weight, type);
+    layer.weight = Tensor();
+  };
+  model.visit(visitor);
+}
+
+}  // namespace pmnet

@@ -1,0 +1,17 @@
+// Inference with smaller weights: every linear layer of a model held as bf16 or int8.
+#pragma once
+#include <string>
+
+#include "model/language_model.h"
+#include "ops/packed_linear.h"
+
+namespace pmnet {
+
+// "float32", "bf16" or "int8"; UserError otherwise.
+kernels::WeightType parse_weight_type(const std::string& name);
+
+// Replaces the weights of every linear layer; norms, biases and embeddings stay float32. The model can no longer be
+// trained or saved as float32.
+void pack_weights(LanguageModel& model, kernels::WeightType type);
+
+}  // namespace pmnet

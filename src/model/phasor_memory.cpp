@@ -1,0 +1,123 @@
+#include "model/phasor_memory.h"
+
+#include <ATen/ATen.h>
+
+#include <numbers>
+
+namespace pmnet {
+
+namespace {
+
+// Eq. 1-3 and 7, with keys from a linear layer however its weights are stored.
+Tensor attend(const Tensor& query, const Tensor& features, const Linear& keys, int64_t num_heads) {
+  if (!keys.packed) return ops::phase_attention(query, features, keys.weight, keys.bias, num_heads);
+  return ops::phase_scores(query, ops::packed_linear(features, *keys.packed, keys.bias), num_heads);
+}
+
+// Eq. 8 without W_o: each head's own rows of the layer, applied to its own mixture of features.
+Tensor mix(const Tensor& weights, const Tensor& features, const Linear& values) {
+  if (!values.packed) return ops::phase_values(weights, features, values.weight, values.bias);
+  const int64_t R = weights.size(2), M = values.bias.size(0) / R;
+  const Tensor mixed = weights.matmul(features);  // [B,T,R,2M]
+  std::vector<Tensor> heads;
+  for (int64_t r = 0; r < R; ++r)
+    heads.push_back(
+        ops::packed_linear(mixed.select(2, r), values.packed->rows(r * M, M), values.bias.narrow(0, r * M, M)));
+  return at::cat(heads, -1);
+}
+
+// proj_kv holds the keys' rows, then the values'.
+std::pair<Linear, Linear> halves(const Linear& both) {
+  const int64_t rows = both.bias.size(0) / 2;
+  Linear first, second;
+  if (both.packed) {
+    first.packed = both.packed->rows(0, rows);
+    second.packed = both.packed->rows(rows, rows);
+  } else {
+    const auto weights = both.weight.split(rows);
+    first.weight = weights[0], second.weight = weights[1];
+  }
+  const auto biases = both.bias.split(rows);
+  first.bias = biases[0], second.bias = biases[1];
+  return {first, second};
+}
+
+}  // namespace
+
+MemoryWrite::MemoryWrite(const ModelConfig& c, const at::TensorOptions& options)
+    : norm(c.hidden_size, c.rms_norm_eps, options),
+      proj_q(c.hidden_size, c.memory_size, /*with_bias=*/true, options),
+      proj_k(2 * c.memory_size, c.memory_size, /*with_bias=*/true, options),
+      proj_v(c.hidden_size, c.memory_size, /*with_bias=*/true, options),
+      proj_out(c.memory_size, c.memory_size, /*with_bias=*/true, options) {}
+
+// Differs from the paper: Eq. 2 reads M_t of the active group, which would make routing sequential in time. Like the
+// authors' code we read the states of the levels above (`path`) instead, so every token routes in parallel.
+WriteOutcome MemoryWrite::forward(const Tensor& hidden, const MemoryPath& path, const Tensor& anchors,
+                                  const ops::Phases& memory, const WriteSettings& settings) const {
+  const int64_t B = hidden.size(0), T = hidden.size(1);
+  const Tensor u = norm(hidden);
+  // Above the root there is no path: its keys are the same for every token, computed once, and tie exactly.
+  const Tensor where = path.phases.defined() ? path.group : at::zeros({1, 1}, path.group.options());
+  const Tensor features = ops::circle_features(path.phases, anchors, where, settings.unconstrained);     // Eq. 2
+  const Tensor a = attend(proj_q(u), features, proj_k, /*num_heads=*/1).squeeze(2);                      // Eq. 1-3
+  const Tensor m = std::numbers::pi * proj_out(proj_v(u)).tanh();                                        // Eq. 5
+  const Tensor next = settings.next_group ? *settings.next_group : child_group(path.group, a.detach());  // Eq. 4
+
+  ops::WriteResult written;
+  if (settings.recurrence) {
+    written = ops::phasor_write(a, m, path.group, settings.num_groups, path.phases, memory, settings.grad_scale,
+                                settings.unconstrained);  // Eq. 6
+  } else {
+    // No recurrence: every token is a sequence of its own, and nothing is kept.
+    const auto alone = [&](const Tensor& x) { return x.flatten(0, 1).unsqueeze(1); };
+    const auto alone_if_any = [&](const ops::OptTensor& x) { return x ? ops::OptTensor(alone(*x)) : std::nullopt; };
+    written = ops::phasor_write(alone(a), alone(m), alone(path.group).squeeze(-1).clamp_max(0).view({B * T, 1}),
+                                /*num_groups=*/1, {alone_if_any(path.phases.turns), alone_if_any(path.phases.angle)},
+                                {}, std::nullopt, settings.unconstrained);
+    for (auto* x : {&written.path.turns, &written.path.angle})
+      if (*x) *x = (*x)->squeeze(1).unflatten(0, {B, T});
+    written.final_state = {};
+  }
+  return {.path = {written.path, path.group}, .next_group = next, .weights = a, .memory = written.final_state};
+}
+
+void MemoryWrite::visit(const std::string& prefix, const ParameterVisitor& visitor) {
+  norm.visit(prefix + ".norm", visitor);
+  proj_q.visit(prefix + ".proj_q", visitor);
+  proj_k.visit(prefix + ".proj_k", visitor);
+  proj_v.visit(prefix + ".proj_v", visitor);
+  proj_out.visit(prefix + ".proj_out", visitor);
+}
+
+MemoryRead::MemoryRead(const ModelConfig& c, const at::TensorOptions& options)
+    : num_heads(c.num_read_heads),
+      norm(c.hidden_size, c.rms_norm_eps, options),
+      proj_q(c.hidden_size, c.num_read_heads * c.memory_size, /*with_bias=*/true, options),
+      proj_kv(2 * c.memory_size, 2 * c.num_read_heads * c.memory_size, /*with_bias=*/true, options),
+      proj_out(c.num_read_heads * c.memory_size, c.hidden_size, /*with_bias=*/true, options) {}
+
+Tensor MemoryRead::forward(const Tensor& hidden, const Tensor& features, Tensor* weights) const {
+  const auto [keys, values] = halves(proj_kv);
+  const Tensor a = attend(proj_q(norm(hidden)), features, keys, num_heads);  // Eq. 7
+  if (weights != nullptr) *weights = a.detach();
+  return proj_out(mix(a, features, values));  // Eq. 8
+}
+
+void MemoryRead::visit(const std::string& prefix, const ParameterVisitor& visitor) {
+  norm.visit(prefix + ".norm", visitor);
+  proj_q.visit(prefix + ".proj_q", visitor);
+  proj_kv.visit(prefix + ".proj_kv", visitor);
+  proj_out.visit(prefix + ".proj_out", visitor);
+}
+
+Tensor child_group(const Tensor& group, const Tensor& weights) {
+  return at::where(group >= 0, group * weights.size(-1) + weights.argmax(-1), group);
+}
+
+Tensor count_writes(const Tensor& group, int64_t num_groups) {
+  return at::zeros({group.size(0), num_groups}, group.options().dtype(at::kFloat))
+      .scatter_add_(1, group.clamp_min(0), (group >= 0).to(at::kFloat));
+}
+
+}  // namespace pmnet

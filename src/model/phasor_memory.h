@@ -1,0 +1,58 @@
+// The two memory modules of a PMNet layer. Eq. numbers are the paper's; docs/equations.md lists them all.
+#pragma once
+#include "config/model_config.h"
+#include "model/language_model.h"
+#include "model/parts.h"
+
+namespace pmnet {
+
+// Where a token is in the tree, and what it has collected on the way down.
+struct MemoryPath {
+  ops::Phases phases;  // [B,T,N,M]: states summed root to here; absent above the root
+  Tensor group;        // int64 [B,T]: g_h, the active group of this level; negative at padding
+};
+
+struct WriteOutcome {
+  MemoryPath path;     // this level's state added
+  Tensor next_group;   // [B,T]: g_{h+1}
+  Tensor weights;      // [B,T,N]: the routing distribution a
+  ops::Phases memory;  // [B,G,N,M] after the last token; absent without recurrence
+};
+
+struct WriteSettings {
+  int64_t num_groups = 1;
+  bool recurrence = true;
+  bool unconstrained = false;
+  ops::OptTensor next_group;  // routes to reuse instead of the argmax
+  ops::OptTensor grad_scale;  // [B,G], 1/sqrt(s): Eq. 9
+};
+
+struct MemoryWrite {
+  RmsNorm norm;
+  Linear proj_q, proj_k, proj_v, proj_out;
+
+  MemoryWrite(const ModelConfig& config, const at::TensorOptions& options);
+  // hidden [B,T,d], anchors [G,N,M], memory: the level's state before this chunk (absent: zero).
+  WriteOutcome forward(const Tensor& hidden, const MemoryPath& path, const Tensor& anchors, const ops::Phases& memory,
+                       const WriteSettings& settings) const;
+  void visit(const std::string& prefix, const ParameterVisitor& visitor);
+};
+
+struct MemoryRead {
+  int64_t num_heads;
+  RmsNorm norm;
+  Linear proj_q, proj_kv, proj_out;
+
+  MemoryRead(const ModelConfig& config, const at::TensorOptions& options);
+  // features [B,T,N,2M]: Phi(path + anchors), shared by the P layers of a level. `weights` receives a, [B,T,R,N].
+  Tensor forward(const Tensor& hidden, const Tensor& features, Tensor* weights) const;
+  void visit(const std::string& prefix, const ParameterVisitor& visitor);
+};
+
+// Eq. 4: g_{h+1} = g_h N + argmax(a), ties to the lowest index; padding stays padding.
+Tensor child_group(const Tensor& group, const Tensor& weights);
+
+// How many tokens wrote to each group, float [B,G]; padding does not count.
+Tensor count_writes(const Tensor& group, int64_t num_groups);
+
+}  // namespace pmnet

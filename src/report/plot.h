@@ -1,0 +1,45 @@
+// Charts as .svg or .png files, drawn by gnuplot.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace pmnet {
+
+enum class Scale { Linear, Log2, Log10 };
+
+struct Series {
+  std::string name;
+  std::vector<double> x, y;
+  std::vector<double> low, high;  // a band around the line, such as a confidence interval; empty: none
+};
+
+// A vertical line, such as the length a model was trained on.
+struct Marker {
+  double x = 0;
+  std::string label;
+};
+
+struct LineChart {
+  std::string title, x_label, y_label;
+  Scale x_scale = Scale::Linear, y_scale = Scale::Linear;
+  std::vector<Series> series;
+  std::vector<Marker> markers;
+};
+
+struct HeatMap {
+  std::string title, x_label, y_label, value_label;
+  std::vector<std::string> x_names, y_names;  // of columns and rows; empty: numbers from 0
+  std::vector<std::vector<double>> values;    // rows from top to bottom, all of one length
+};
+
+// Points that are not finite, or not positive on a logarithmic axis, are left out. A chart without a single point, a
+// path that ends neither in .svg nor .png, and a missing gnuplot are UserErrors. Several charts stand one below
+// another.
+void write_chart(const LineChart& chart, const std::string& path);
+void write_charts(const std::vector<LineChart>& charts, const std::string& path);
+void write_heat_map(const HeatMap& map, const std::string& path);
+
+// The script alone, for tests.
+std::string chart_script(const std::vector<LineChart>& charts, const std::string& output);
+
+}  // namespace pmnet

@@ -1,0 +1,105 @@
+#include "train/evaluator.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numbers>
+
+#include "train/batch_source.h"
+#include "train/trainer.h"
+
+namespace pmnet {
+
+namespace {
+
+constexpr int64_t kTracedBytes = 2048;
+
+BatchOptions evaluation_batches(const TrainConfig& config, const Framing& framing, const ProcessGroup& group) {
+  BatchOptions options;
+  options.mode = config.samples == "document" ? SampleMode::PerDocument : SampleMode::Packed;
+  options.rows = config.rows_per_pass(group.world()) * group.world();
+  options.context = config.context;
+  options.seed = static_cast<uint64_t>(config.seed);
+  options.framing = framing;
+  options.single_epoch = true;
+  options.rank = group.rank();
+  options.world = group.world();
+  return options;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(std::shared_ptr<const DocumentSet> held_out, const TrainConfig& config, const Framing& framing,
+                     ProcessGroup& group)
+    : config_(config),
+      group_(group),
+      batcher_(std::move(held_out), evaluation_batches(config, framing, group)),
+      windows_(std::min<int64_t>(static_cast<int64_t>(batcher_.samples_per_epoch()),
+                                 std::max<int64_t>(1, config.eval_bytes / config.context))) {}
+
+std::optional<double> Evaluator::bits_per_byte(const LanguageModel& model, StopCheck& stop) {
+  const Tensor sums = at::zeros({3}, at::kDouble);  // loss, bytes, ranks that stop
+  try {
+    for (int64_t step = 0; step * batcher_.options().rows < windows_; ++step) {
+      Batch batch = batcher_.make(step);
+      for (int64_t row = 0; row < batch.rows; ++row)
+        if (batch.sample_ids[row] >= windows_)
+          std::fill_n(batch.loss_mask.begin() + row * batch.context, batch.context, 0);
+      sums[0] += loss_of(model, batch, stop);
+      sums[1] += static_cast<double>(scored_bytes(batch));
+    }
+  } catch (const StopRequested&) {
+    sums[2] = 1;
+  }
+  group_.sum(sums);
+  if (sums[2].item<double>() > 0) return std::nullopt;
+  return sums[0].item<double>() / std::max(1.0, sums[1].item<double>()) / std::numbers::ln2;
+}
+
+double Evaluator::loss_of(const LanguageModel& model, const Batch& batch, StopCheck& stop) const {
+  at::NoGradGuard no_grad;
+  const BatchPart part = part_of(batch, 0, batch.rows, model.head_weight().device());
+  const int64_t chunk = config_.chunk > 0 ? config_.chunk : batch.context;
+  State state = model.initial_state(batch.rows);
+  double loss = 0;
+  for (int64_t begin = 0; begin < batch.context; begin += chunk) {
+    stop.throw_if_requested();
+    const int64_t count = std::min(chunk, batch.context - begin);
+    ForwardOptions options;
+    options.memory = memory_switches(config_);
+    if (part.lengths) options.lengths = (*part.lengths - begin).clamp(0, count);
+    const bool one_pass = count == batch.context;
+    loss += model
+                .losses(part.sequence.ids.narrow(1, begin, count), part.sequence.targets.narrow(1, begin, count),
+                        one_pass ? nullptr : &state, options)
+                .sum(at::kDouble)
+                .item<double>();
+  }
+  return loss;
+}
+
+Metrics memory_metrics(const LanguageModel& model, const Batch& batch, const MemorySwitches& switches) {
+  at::NoGradGuard no_grad;
+  const BatchPart part = part_of(batch, 0, 1, model.head_weight().device());
+  const int64_t T = std::min({kTracedBytes, batch.context, std::max<int64_t>(1, batch.lengths.at(0))});
+  ForwardOptions options;
+  options.memory = switches;
+  Trace trace;
+  model.hidden(part.sequence.ids.narrow(1, 0, T), nullptr, options, &trace);
+  Metrics metrics;
+  for (size_t level = 0; level < trace.routes.size(); ++level) {
+    const Tensor load = at::bincount(trace.routes[level].flatten()).to(at::kDouble) / static_cast<double>(T);
+    const double entropy = -(load * load.clamp_min(1e-300).log2()).sum().item<double>();
+    const std::string name = fmt::format("memory/level_{}", level);
+    metrics.emplace_back(name + "/entropy", entropy);
+    metrics.emplace_back(name + "/largest_share", load.max().item<double>());
+    const ops::Phases& path = trace.path.at(level);
+    if (!path.turns) continue;
+    const double turn = 2 * std::numbers::pi / (path.turns->scalar_type() == at::kInt ? 0x1p32 : 0x1p64);
+    metrics.emplace_back(name + "/mean_abs_phase", path.turns->to(at::kDouble).abs().mean().item<double>() * turn);
+  }
+  return metrics;
+}
+
+}  // namespace pmnet

@@ -1,0 +1,29 @@
+// The folder of a run: run.toml (the settings), metrics.jsonl, events.out.tfevents.*, samples/, ckpt/, curves.*, lock.
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "base/file.h"
+
+namespace pmnet {
+
+// Held by the one process that trains in the folder. The lock goes with the process, however it ends; who holds it and
+// since when is written inside.
+class RunFolder {
+ public:
+  // Makes the folder if need be. UserError: somebody else trains there, it cannot be written to, it holds something
+  // that is not a run, or a run that is to be gone on with only when `resume` says so.
+  RunFolder(const std::filesystem::path& folder, bool resume);
+
+  const std::filesystem::path& path() const { return folder_; }
+  std::filesystem::path checkpoints() const { return folder_ / "ckpt"; }
+  std::filesystem::path settings() const { return folder_ / "run.toml"; }
+
+ private:
+  void take_lock();
+
+  std::filesystem::path folder_;
+  FileDescriptor lock_;
+};
+
+}  // namespace pmnet

@@ -1,0 +1,92 @@
+#include "train/run_log.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <numbers>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "report/number_format.h"
+
+namespace pmnet {
+
+int64_t resident_bytes() {
+  int64_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+RunLog::RunLog(const std::filesystem::path& folder, const TrainConfig& config, const Start& start)
+    : folder_(folder),
+      config_(config),
+      start_(start),
+      metrics_((folder / "metrics.jsonl").string(), start.resumed ? start.step : -1,
+               [this](const std::string& sentence) { warn(sentence); }),
+      events_(folder.string(), start.resumed ? start.step + 1 : 0,
+              [this](const std::string& sentence) { warn(sentence); }),
+      steps_(static_cast<double>(config.total_steps() - start.step)),
+      bytes_(0),
+      started_(steady_seconds()) {}
+
+double RunLog::share_of_limit() const {
+  return start_.gemm_rate > 0 ? bytes_.rate() * start_.flop_per_byte / start_.gemm_rate : -1;
+}
+
+void RunLog::step(const StepReport& report, const TrainerProgress& progress, double waited_for_data) {
+  if (bytes_before_ < 0) bytes_before_ = progress.bytes - report.scored;
+  waited_ += waited_for_data;
+  steps_.set_done(static_cast<double>(progress.step - start_.step));
+  bytes_.set_done(static_cast<double>(progress.bytes - bytes_before_));
+  line_.update([&] { return progress_text(report, progress); });
+  if (report.outcome != StepOutcome::kUpdated)
+    warn(fmt::format("step {}: {}, the update was skipped (loss {}, gradient norm {})", progress.step,
+                     report.outcome == StepOutcome::kSpike ? "a spike" : "not finite", report.loss,
+                     report.gradient_norm));
+  if (progress.step % config_.log_every != 0 && progress.step != config_.total_steps()) return;
+  const double elapsed = std::max(1e-9, steady_seconds() - started_);
+  Metrics values{{"train/loss", report.loss},
+                 {"train/bpb", report.loss / std::numbers::ln2},
+                 {"train/lr", report.learning_rate},
+                 {"train/grad_norm", report.gradient_norm},
+                 {"train/bytes", static_cast<double>(progress.bytes)},
+                 {"train/skipped", static_cast<double>(progress.skipped)},
+                 {"perf/bytes_per_s", bytes_.rate()},
+                 {"perf/data_wait_percent", 100 * waited_ / elapsed},
+                 {"perf/memory", static_cast<double>(resident_bytes())}};
+  if (share_of_limit() >= 0) values.emplace_back("perf/percent_of_limit", 100 * share_of_limit());
+  metrics(progress.step, values);
+}
+
+std::string RunLog::progress_text(const StepReport& report, const TrainerProgress& progress) const {
+  std::string text =
+      fmt::format("step {}/{}  {}  {:.3f} bpb  |g| {:.2f}  lr {:.1e}  {}", format_count(progress.step),
+                  format_count(config_.total_steps()), readable_bytes(progress.bytes), report.loss / std::numbers::ln2,
+                  report.gradient_norm, report.learning_rate, format_byte_rate(bytes_.rate()));
+  if (share_of_limit() >= 0) text += fmt::format("  {:.0f}% of GEMM", 100 * share_of_limit());
+  return text + fmt::format("  {}  {} left", readable_bytes(resident_bytes()), format_duration(steps_.seconds_left()));
+}
+
+void RunLog::metrics(int64_t step, const Metrics& metrics) {
+  metrics_.write(step, metrics);
+  events_.add_scalars(step, metrics);
+}
+
+void RunLog::sample(int64_t step, const std::string& prompt, const std::string& text) {
+  line_.print(fmt::format("sample at step {}: {}", step, printable(prompt + text)));
+  events_.add_text(step, "sample", printable(prompt + text));
+  try {  // a full disk does not end training
+    std::filesystem::create_directories(folder_ / "samples");
+    const std::filesystem::path file = folder_ / "samples" / fmt::format("step-{:08}.txt", step);
+    std::filesystem::remove(file);
+    FileWriter writer(file);
+    writer.write(prompt + text);
+    writer.finish();
+  } catch (const std::exception& error) {
+    warn(error.what());
+  }
+}
+
+}  // namespace pmnet

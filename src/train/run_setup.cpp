@@ -1,0 +1,199 @@
+#include "train/run_setup.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/machine.h"
+#include "config/config_json.h"
+#include "config/presets.h"
+#include "report/number_format.h"
+#include "report/progress.h"
+
+namespace pmnet {
+
+namespace {
+
+constexpr int64_t kBinaryBos = 256, kBinaryEos = 257;
+
+std::string architecture_of(const AnyConfig& config) {
+  return std::holds_alternative<ModelConfig>(config)         ? "pmnet"
+         : std::holds_alternative<TransformerConfig>(config) ? "transformer"
+                                                             : "mamba";
+}
+
+AnyConfig preset_config(const TrainConfig& config) {
+  const ModelConfig shape = preset(config.preset);
+  if (config.architecture == "transformer") return transformer_like(shape);
+  if (config.architecture == "mamba") return mamba_like(shape);
+  return shape;
+}
+
+AnyConfig stored_config(const TrainConfig& config) {
+  const std::filesystem::path given = config.init.empty() ? config.model_config : config.init;
+  const AnyConfig stored = read_config(std::filesystem::is_directory(given) ? given / "config.json" : given).config;
+  if (!config.architecture.empty() && config.architecture != architecture_of(stored))
+    fail("model.arch is '{}' and {} is a {}; leave model.arch out", config.architecture, given.string(),
+         architecture_of(stored));
+  return stored;
+}
+
+void apply_changes(const TrainConfig& config, AnyConfig& model) {
+  if (config.binary)
+    std::visit(
+        [](auto& c) {
+          c.bos_token_id = kBinaryBos;
+          c.eos_token_id = kBinaryEos;
+        },
+        model);
+  if (config.dropout >= 0) {
+    if (auto* pmnet = std::get_if<ModelConfig>(&model))
+      pmnet->attention_dropout = config.dropout;
+    else if (auto* transformer = std::get_if<TransformerConfig>(&model))
+      transformer->attention_dropout = config.dropout;
+    else if (config.dropout > 0)
+      fail("model.dropout is {}, but Mamba has no attention to drop; leave it out", config.dropout);
+  }
+  if (!config.memory_modules) {
+    auto* pmnet = std::get_if<ModelConfig>(&model);
+    if (pmnet == nullptr) fail("memory.modules belongs to PMNet, this model is a {}", architecture_of(model));
+    pmnet->memory_modules = false;
+  }
+}
+
+void check_carry(const TrainConfig& config, const AnyConfig& model) {
+  const auto* pmnet = std::get_if<ModelConfig>(&model);
+  const bool grows =
+      std::holds_alternative<TransformerConfig>(model) || (pmnet != nullptr && pmnet->has_full_attention());
+  if (config.carry && grows)
+    fail("train.carry keeps the state of a text, which grows without end under full attention; use PMNet or Mamba");
+}
+
+}  // namespace
+
+AnyConfig model_config_of(const TrainConfig& config) {
+  AnyConfig model = config.preset.empty() ? stored_config(config) : preset_config(config);
+  apply_changes(config, model);
+  check_carry(config, model);
+  if (const auto found = problems(model); !found.empty()) fail("the model cannot be built: {}", found.front());
+  return model;
+}
+
+void move_to_device(LanguageModel& model, const TrainConfig& config, const ProcessGroup& group) {
+  if (config.device == "cpu") return;
+  if (!at::hasCUDA()) fail("train.device is 'cuda', but LibTorch finds no CUDA device; use 'cpu'");
+  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(group.launch().local_rank));
+  model.visit([&](const std::string&, Tensor& parameter) { parameter = parameter.to(device); });
+}
+
+LoadedModel make_run_model(const TrainConfig& config, const ProcessGroup& group) {
+  LoadedModel made{.model = nullptr, .config = model_config_of(config), .warnings = {}};
+  made.model = make_model(made.config);
+  if (config.init.empty()) {
+    made.model->initialize(static_cast<uint64_t>(config.seed));
+  } else {
+    LoadedModel start = load_model(config.init);
+    const auto weights = start.model->named_parameters();
+    size_t next = 0;
+    made.model->visit([&](const std::string&, Tensor& parameter) { parameter.copy_(weights.at(next++).second); });
+    made.warnings = std::move(start.warnings);
+  }
+  move_to_device(*made.model, config, group);
+  return made;
+}
+
+Framing framing_of(const LanguageModel& model) {
+  return {.bos = model.bos_token_id(), .eos = model.eos_token_id(), .pad = 0};
+}
+
+std::string RunData::fingerprint() const {
+  return fmt::format("{:016x}-{:016x}", train->fingerprint, held_out ? held_out->fingerprint : 0);
+}
+
+RunData open_run_data(const TrainConfig& config, const std::function<void()>& poll) {
+  CorpusSpec spec;
+  if (config.weights.empty()) spec.sources.push_back({config.inputs, 1});
+  for (size_t i = 0; i < config.weights.size(); ++i) spec.sources.push_back({{config.inputs[i]}, config.weights[i]});
+  spec.read.text_field = config.text_field;
+  spec.read.prompt_field = config.prompt_field;
+  spec.read.completion_field = config.completion_field;
+  spec.read.split_on = config.split_on;
+  spec.read.skip_bad_records = config.skip_bad;
+  spec.cache_folder = config.cache;
+  spec.hold_out.fraction = config.hold_out_fraction;
+  spec.hold_out.patterns = config.hold_out_patterns;
+  using By = HoldOut::By;
+  const bool separate = !config.validation.empty();
+  spec.hold_out.by = separate || config.hold_out == "none" ? By::None
+                     : config.hold_out == "hash"           ? By::Hash
+                     : config.hold_out == "tail"           ? By::Tail
+                     : config.hold_out == "path"           ? By::Path
+                                                           : By::Auto;
+  ProgressLine line;
+  const PackCallback progress = [&](const PackProgress& done) {
+    poll();
+    line.update([&] {
+      return fmt::format("packing the data: {} of {}", readable_bytes(done.input_bytes),
+                         readable_bytes(done.total_input_bytes));
+    });
+  };
+  Corpus corpus = open_corpus(spec, progress);
+  RunData data{std::make_shared<const DocumentSet>(std::move(corpus.train)), nullptr, std::move(corpus.packed)};
+  if (!corpus.held_out.sources.empty()) data.held_out = std::make_shared<const DocumentSet>(std::move(corpus.held_out));
+  if (separate) {
+    spec.sources = {{config.validation, 1}};
+    data.held_out = std::make_shared<const DocumentSet>(open_corpus(spec, progress).train);
+  }
+  return data;
+}
+
+std::vector<CostPart> training_memory(const TrainConfig& config, const AnyConfig& model, const Launch& launch) {
+  const int64_t rows = config.rows_per_pass(launch.world), context = config.longest_context();
+  const int64_t chunk = config.chunk > 0 ? std::min(config.chunk, context) : context;
+  std::vector<CostPart> parts = training_memory_bytes(model, rows, chunk);
+  if (chunk < context) {
+    const double boundaries = static_cast<double>((context + chunk - 1) / chunk);
+    parts.push_back({"states at the ends of chunks",
+                     boundaries * static_cast<double>(rows) * total(streaming_state_bytes(model, context))});
+  }
+  for (CostPart& part : parts) part.amount *= launch.local_world;
+  return parts;
+}
+
+void check_memory(const TrainConfig& config, const AnyConfig& model, const Launch& launch) {
+  if (config.device != "cpu") return;
+  const double needed = total(training_memory(config, model, launch));
+  const auto available = static_cast<double>(query_machine().available_bytes);
+  if (available > 0 && needed > available)
+    fail(
+        "training needs about {:.1f} GB and {:.1f} GB are available; use a smaller train.batch or model, more "
+        "train.accumulation, or train.chunk, or try it all the same with --force",
+        needed / 1e9, available / 1e9);
+}
+
+void choose_threads(const TrainConfig& config, const Launch& launch) {
+  if (config.threads > 0)
+    at::set_num_threads(static_cast<int>(config.threads));
+  else if (launch.world > 1)  // torchrun sets OMP_NUM_THREADS=1
+    at::set_num_threads(std::max(1, usable_cores() / launch.local_world));
+}
+
+double measure_gemm_rate() {
+  constexpr int64_t kSize = 2048;
+  constexpr int kRepeats = 3;
+  at::NoGradGuard no_grad;
+  const Tensor a = at::full({kSize, kSize}, 0.5f), b = at::full({kSize, kSize}, 0.25f);
+  Tensor c = at::empty({kSize, kSize});
+  double best = 1e30;
+  for (int i = 0; i < kRepeats; ++i) {
+    const double start = steady_seconds();
+    at::mm_out(c, a, b);
+    best = std::min(best, steady_seconds() - start);
+  }
+  return 2.0 * kSize * kSize * kSize / best;
+}
+
+}  // namespace pmnet

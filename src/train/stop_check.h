@@ -1,0 +1,38 @@
+#pragma once
+#include <chrono>
+
+#include "base/stop_signal.h"
+#include "dist/process_group.h"
+
+namespace pmnet {
+
+// Thrown where work is broken off; never leaves the training loop.
+struct StopRequested {};
+
+// Whether this rank should stop: a signal came, here or to another rank.
+class StopCheck {
+ public:
+  explicit StopCheck(ProcessGroup& group) : group_(group) {}
+
+  bool requested() {
+    if (requested_) return true;
+    requested_ = StopSignals::requested();
+    if (requested_) {
+      group_.announce_stop();
+    } else if (const auto now = std::chrono::steady_clock::now(); now >= next_question_) {
+      next_question_ = now + std::chrono::milliseconds(200);
+      requested_ = group_.stop_announced();
+    }
+    return requested_;
+  }
+  void throw_if_requested() {
+    if (requested()) throw StopRequested{};
+  }
+
+ private:
+  ProcessGroup& group_;
+  bool requested_ = false;
+  std::chrono::steady_clock::time_point next_question_{};
+};
+
+}  // namespace pmnet

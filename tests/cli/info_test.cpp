@@ -1,0 +1,44 @@
+#include "cli/program.h"
+
+namespace pmnet {
+namespace {
+
+void expect_row(const ProgramResult& result, const std::string& name, const std::string& value) {
+  const std::string row = fmt::format("  {:<36}{:>18}\n", name, value);
+  EXPECT_NE(result.output.find(row), std::string::npos) << row << "not in\n" << result.output;
+}
+
+TEST(Info, DescribesTheMachine) {
+  const ProgramResult result = run_program("info --machine");
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* row : {"cores ", "memory ", "instruction sets ", "AMX ", "bf16               usable"})
+    EXPECT_NE(result.output.find(row), std::string::npos) << row << "\n" << result.output;
+}
+
+TEST(Info, DescribesThePublishedPresets) {
+  const ProgramResult large = run_program("info 119m");
+  EXPECT_EQ(large.exit_code, 0);
+  expect_row(large, "total", "118,970,368");
+  expect_row(large, "groups in all", "85");
+  const ProgramResult small = run_program("info 30m");
+  EXPECT_EQ(small.exit_code, 0);
+  expect_row(small, "total", "29,863,680");
+}
+
+TEST(Info, DescribesCheckpointFoldersOfEveryKind) {
+  for (const char* name : {"base", "llama", "mamba"}) {
+    const ProgramResult result = run_program(fmt::format("info '{}/{}'", PMNET_FIXTURES, name));
+    EXPECT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_NE(result.output.find("bytes of training memory"), std::string::npos) << result.output;
+  }
+}
+
+TEST(Info, RefusesWhatIsNotThere) {
+  expect_user_error("info", "name a preset or a checkpoint folder");
+  expect_user_error("info 31m", "'31m' is neither a preset");
+  expect_user_error("info 118m", "did you mean '119m'?");
+  expect_user_error(fmt::format("info '{}/cli'", PMNET_SOURCE_DIR "/tests"), "config.json");
+}
+
+}  // namespace
+}  // namespace pmnet

@@ -1,0 +1,92 @@
+#include "config/model_config.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "config/presets.h"
+
+namespace pmnet {
+namespace {
+
+std::string only_problem(const AnyConfig& config) {
+  const auto found = problems(config);
+  return found.size() == 1 ? found[0] : std::to_string(found.size()) + " problems";
+}
+
+TEST(ModelConfig, DerivedSizes) {
+  ModelConfig config = preset("119m");
+  EXPECT_EQ(config.num_levels(), 4);
+  EXPECT_EQ(config.num_groups(3), 64);
+  EXPECT_EQ(config.total_groups(), 85);
+  EXPECT_EQ(config.query_width(), 768);
+  config.num_layers = 13;
+  EXPECT_EQ(config.num_levels(), 5);
+  EXPECT_TRUE(config.writes(3));
+  EXPECT_FALSE(config.writes(4));
+  EXPECT_EQ(config.level_of(11), 3);
+}
+
+TEST(ModelConfig, TheTreeCannotOverflow) {
+  ModelConfig config = preset("119m");
+  config.num_layers = 60'000;
+  config.write_period = 1;
+  config.layer_types.assign(60'000, LayerType::kSliding);
+  EXPECT_EQ(config.num_groups(59'999), INT64_MAX);
+  EXPECT_EQ(config.total_groups(), INT64_MAX);
+  EXPECT_NE(only_problem(config).find("more than 2^24 groups"), std::string::npos);
+  config.num_memory = 1;
+  EXPECT_EQ(config.num_groups(59'999), 1);
+  EXPECT_EQ(config.total_groups(), 60'000);
+}
+
+TEST(ModelConfig, TheWholeModelIsLimited) {
+  ModelConfig config = preset("119m");
+  config.hidden_size = kMaxWidth;
+  config.intermediate_size = kMaxWidth;
+  EXPECT_NE(only_problem(config).find("at most 2^40"), std::string::npos);
+}
+
+TEST(ModelConfig, BinaryVariantNeedsTheIds) {
+  ModelConfig config = preset("tiny");
+  config.bos_token_id = 256;
+  config.eos_token_id = 257;
+  EXPECT_TRUE(config.problems().empty());
+  config.vocab_size = 258;
+  EXPECT_TRUE(config.problems().empty());
+  config.vocab_size = 257;
+  EXPECT_EQ(only_problem(config), "eos_token_id must be 0 to vocab_size - 1 = 256, not 257");
+  config.vocab_size = 255;
+  EXPECT_EQ(only_problem(config), "vocab_size must be between 256 and 16777216, not 255");
+}
+
+TEST(ModelConfig, NumbersThatAreNoNumbers) {
+  for (const double bad : {std::nan(""), -1.0, 1.0, HUGE_VAL}) {
+    ModelConfig config = preset("tiny");
+    config.attention_dropout = bad;
+    EXPECT_NE(only_problem(config).find("attention_dropout"), std::string::npos) << bad;
+  }
+  for (const double bad : {std::nan(""), -1.0, 0.0, HUGE_VAL}) {
+    ModelConfig config = preset("tiny");
+    config.rms_norm_eps = bad;
+    EXPECT_NE(only_problem(config).find("rms_norm_eps"), std::string::npos) << bad;
+  }
+}
+
+TEST(ModelConfig, EmptyConfigsNameEverySize) {
+  EXPECT_GE(problems(ModelConfig{}).size(), 11u);
+  EXPECT_GE(problems(TransformerConfig{}).size(), 6u);
+  EXPECT_GE(problems(MambaConfig{}).size(), 4u);
+}
+
+TEST(MambaConfig, InnerWidthIsAMultiple) {
+  MambaConfig config = mamba_like(preset("tiny"));
+  config.intermediate_size += 1;
+  EXPECT_NE(only_problem(config).find("expand times hidden_size"), std::string::npos);
+  config = mamba_like(preset("tiny"));
+  config.time_step_min = 0.5;
+  EXPECT_EQ(only_problem(config), "time_step_min = 0.5 must not be above time_step_max = 0.1");
+}
+
+}  // namespace
+}  // namespace pmnet

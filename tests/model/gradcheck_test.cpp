@@ -1,0 +1,86 @@
+// The whole model in double against central differences: normalisation off (it is deliberately not the derivative),
+// routes frozen (an argmax has none).
+#include "gradcheck.h"
+
+#include <gtest/gtest.h>
+
+#include "small_model.h"
+
+namespace pmnet {
+namespace {
+
+struct Case {
+  std::string name;
+  ModelConfig config;
+  MemorySwitches memory = {};
+  bool padded = false;
+  int64_t split = 0;  // the pass goes through in two chunks with the state between them
+};
+
+ModelConfig tiny_config() {
+  ModelConfig c = small_config();
+  c.vocab_size = 7;
+  c.hidden_size = 6;
+  c.intermediate_size = 5;
+  c.num_layers = 3;
+  c.head_dim = 4;
+  c.memory_size = 3;
+  c.num_memory = 2;
+  c.sliding_window = 4;
+  c.attention_bias = true;
+  c.tie_word_embeddings = false;
+  c.layer_types = {LayerType::kSliding, LayerType::kFull, LayerType::kSliding};
+  return c;
+}
+
+ModelConfig with_dropout(ModelConfig c) {
+  c.attention_dropout = 0.3;
+  return c;
+}
+
+class WholeModel : public testing::TestWithParam<Case> {};
+
+TEST_P(WholeModel, GradientIsTheDerivative) {
+  const Case& c = GetParam();
+  constexpr int64_t kTime = 7;
+  const auto model = small_model(c.config, 1, at::kDouble);
+  const Tensor ids = random_ids(c.config, 2, kTime);
+  ForwardOptions options;
+  options.training = true;
+  options.memory = c.memory;
+  options.memory.normalize_gradient = false;
+  if (c.padded) options.lengths = at::tensor({kTime, int64_t{4}}, at::kLong);
+  Trace trace;
+  model->logits(ids, nullptr, options, &trace);
+
+  const auto pass = [&](int64_t begin, int64_t count, State* state) {
+    std::vector<Tensor> routes;
+    for (const Tensor& route : trace.routes) routes.push_back(route.narrow(1, begin, count));
+    ForwardOptions here = options;
+    here.routes = &routes;
+    return model->logits(ids.narrow(1, begin, count), state, here);
+  };
+  const auto function = [&](const std::vector<Tensor>& in) -> std::vector<Tensor> {
+    size_t next = 0;
+    model->visit([&](const std::string&, Tensor& p) { p = in[next++]; });
+    if (c.split == 0) return {pass(0, kTime, nullptr)};
+    State state = model->initial_state(2);
+    return {pass(0, c.split, &state), pass(c.split, kTime - c.split, &state)};
+  };
+  std::vector<Tensor> parameters;
+  for (const auto& [name, p] : model->named_parameters()) parameters.push_back(p.clone());
+  EXPECT_EQ(gradient_mismatch(function, parameters, {.max_entries = 5}), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Variants, WholeModel,
+    testing::Values(
+        Case{.name = "plain", .config = tiny_config()}, Case{.name = "dropout", .config = with_dropout(tiny_config())},
+        Case{.name = "padded", .config = tiny_config(), .padded = true},
+        Case{.name = "streamed", .config = with_dropout(tiny_config()), .split = 5},
+        Case{.name = "no_recurrence", .config = tiny_config(), .memory = {.recurrence = false}},
+        Case{.name = "unconstrained", .config = tiny_config(), .memory = {.unconstrained = true}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace pmnet

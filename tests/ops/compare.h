@@ -1,0 +1,94 @@
+// One case of an op serves three questions: does each path in float agree with the reference in double, with contiguous
+// and with strided inputs, in values and in every gradient; and is the reference's gradient the derivative.
+#pragma once
+#include <gtest/gtest.h>
+
+#include "gradcheck.h"
+#include "ops/ops.h"
+
+namespace pmnet::ops {
+
+// Random inputs; every value is a float, so float and double see the same numbers.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : generator_(at::make_generator<at::CPUGeneratorImpl>(seed)) {}
+  Tensor normal(at::IntArrayRef sizes, double scale = 1) {
+    return (at::randn(sizes, generator_, at::kFloat) * scale).to(at::kDouble);
+  }
+  Tensor integers(int64_t low, int64_t high, at::IntArrayRef sizes) {
+    return at::randint(low, high, sizes, generator_, at::kLong);
+  }
+
+ private:
+  at::Generator generator_;
+};
+
+enum class Layout { kContiguous, kStrided };
+
+inline Tensor laid_out(const Tensor& x, Layout layout) {
+  if (layout == Layout::kContiguous || x.dim() == 0) return x.contiguous().clone();
+  std::vector<int64_t> wide = x.sizes().vec();
+  wide.back() *= 2;
+  Tensor spread = at::empty(wide, x.options()).slice(-1, 0, wide.back(), 2);
+  return spread.copy_(x);
+}
+
+// Outputs, then one gradient per input; zero where an output does not depend on it.
+inline std::vector<Tensor> values_and_gradients(const TensorFunction& function, const std::vector<Tensor>& inputs,
+                                                at::ScalarType dtype, Path path, Layout layout) {
+  const PathGuard guard(path);
+  std::vector<Tensor> leaves;
+  for (const Tensor& input : inputs) leaves.push_back(laid_out(input.to(dtype), layout).requires_grad_());
+  std::vector<Tensor> all = function(leaves);
+  const Tensor loss = project(all);
+  std::vector<Tensor> gradients(leaves.size());
+  if (loss.requires_grad()) gradients = torch::autograd::grad({loss}, leaves, {}, std::nullopt, false, true);
+  for (size_t i = 0; i < leaves.size(); ++i)
+    all.push_back(gradients[i].defined() ? gradients[i] : at::zeros_like(leaves[i]));
+  return all;
+}
+
+struct Difference {
+  double error = 0;   // of the tensor's largest entry
+  std::string where;  // "fast, strided: gradient 2"
+};
+
+// The largest difference of a path in float from the reference in double. NaN counts as infinite.
+inline Difference largest_difference(const TensorFunction& function, const std::vector<Tensor>& inputs) {
+  const auto want = values_and_gradients(function, inputs, at::kDouble, Path::kReference, Layout::kContiguous);
+  const size_t num_outputs = want.size() - inputs.size();
+  Difference worst;
+  for (const Path path : {Path::kFast, Path::kReference}) {
+    for (const Layout layout : {Layout::kContiguous, Layout::kStrided}) {
+      const auto got = values_and_gradients(function, inputs, at::kFloat, path, layout);
+      for (size_t i = 0; i < want.size(); ++i) {
+        EXPECT_EQ(got[i].sizes(), want[i].sizes());
+        if (want[i].numel() == 0 || got[i].sizes() != want[i].sizes()) continue;
+        const double scale = std::max(want[i].abs().max().item<double>(), 1e-3);
+        const double error = (got[i].to(at::kDouble) - want[i]).detach().abs().max().item<double>() / scale;
+        if (error <= worst.error) continue;
+        worst = {std::isnan(error) ? INFINITY : error,
+                 fmt::format("{}, {}: {} {}", path == Path::kFast ? "fast" : "reference",
+                             layout == Layout::kStrided ? "strided" : "contiguous",
+                             i < num_outputs ? "output" : "gradient", i < num_outputs ? i : i - num_outputs)};
+      }
+    }
+  }
+  return worst;
+}
+
+constexpr double kFloatLimit = 1e-5;
+
+inline void expect_op_agrees(const TensorFunction& function, const std::vector<Tensor>& inputs,
+                             double limit = kFloatLimit) {
+  const Difference difference = largest_difference(function, inputs);
+  EXPECT_LE(difference.error, limit) << difference.where;
+}
+
+inline void expect_op_is_right(const TensorFunction& function, const std::vector<Tensor>& inputs,
+                               double limit = kFloatLimit) {
+  expect_op_agrees(function, inputs, limit);
+  EXPECT_EQ(gradient_mismatch(function, inputs), "");
+}
+
+}  // namespace pmnet::ops

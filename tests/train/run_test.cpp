@@ -1,0 +1,200 @@
+#include "train/run.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <csignal>
+#include <thread>
+
+#include "base/file_calls.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensors.h"
+#include "report/metrics_log.h"
+#include "train/run_checkpoint.h"
+#include "train/run_files.h"
+#include "train/run_folder.h"
+#include "user_error_of.h"
+
+namespace pmnet {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunSummary run(const TrainConfig& config, const fs::path& out, bool resume = false) {
+  ProcessGroup group;
+  return run_training(config, {.out = out, .resume = resume, .force = false}, group);
+}
+
+std::string error_of(const TrainConfig& config, const fs::path& out, bool resume = false) {
+  return user_error_of([&] { run(config, out, resume); });
+}
+
+std::vector<double> logged(const fs::path& out, const std::string& name) {
+  std::vector<double> values;
+  for (const MetricPoint& point : read_metrics((out / "metrics.jsonl").string()).by_name[name])
+    values.push_back(point.value);
+  return values;
+}
+
+// The folder as it was when a run had just saved `step`; its log goes further, as after a crash.
+void rewind_to(const fs::path& run, const fs::path& copy, int64_t step) {
+  fs::copy(run, copy, fs::copy_options::recursive);
+  for (const int64_t saved : checkpoint_steps(copy / "ckpt"))
+    if (saved > step) fs::remove_all(checkpoint_folder(copy / "ckpt", saved));
+}
+
+void expect_same_state(const fs::path& one, const fs::path& other) {
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(whole_file(one / file), whole_file(other / file)) << file;
+  EXPECT_EQ(fs::exists(one / "carry.safetensors"), fs::exists(other / "carry.safetensors"));
+  EXPECT_EQ(whole_file(one / "carry.safetensors"), whole_file(other / "carry.safetensors"));
+}
+
+TEST(Run, ResumesBitByBitFromEveryStep) {
+  for (const bool carry : {false, true}) {
+    RunFiles files;
+    TrainConfig config = files.config;
+    config.carry = carry;
+    config.chunk = carry ? 32 : 0;
+    config.steps = 11;
+    config.context_schedule = {"6:40"};
+    config.checkpoint_every = 1;
+    config.keep = 100;
+    config.spike_z = 50;
+    config.spike_window = 8;
+    const RunSummary whole = run(config, files.folder / "whole");
+    EXPECT_EQ(whole.end, RunSummary::End::kFinished);
+    const std::vector<double> losses = logged(files.folder / "whole", "train/loss");
+    ASSERT_EQ(losses.size(), 11u);
+    for (int64_t step = 1; step <= 10; ++step) {
+      const fs::path copy = files.folder / ("from" + std::to_string(step));
+      rewind_to(files.folder / "whole", copy, step);
+      const RunSummary resumed = run(config, copy, /*resume=*/true);
+      EXPECT_EQ(resumed.step, 11);
+      EXPECT_EQ(logged(copy, "train/loss"), losses) << "from step " << step;
+      EXPECT_EQ(logged(copy, "train/grad_norm"), logged(files.folder / "whole", "train/grad_norm"));
+      expect_same_state(whole.checkpoint, resumed.checkpoint);
+    }
+  }
+}
+
+TEST(Run, LeavesEverythingAPersonLooksFor) {
+  RunFiles files;
+  TrainConfig config = files.config;
+  config.eval_every = config.sample_every = 10;
+  config.checkpoint_every = 5;
+  const RunSummary summary = run(config, files.folder / "run");
+  EXPECT_EQ(summary.step, 20);
+  ASSERT_TRUE(summary.validation_bpb);
+  EXPECT_LT(*summary.validation_bpb, 8);
+  EXPECT_GT(summary.bytes_per_second, 0);
+  EXPECT_EQ(summary.checkpoint.filename(), "step-00000020");
+  for (const char* name : {"run.toml", "metrics.jsonl", "samples/step-00000010.txt", "samples/step-00000020.txt"})
+    EXPECT_TRUE(fs::exists(files.folder / "run" / name)) << name;
+  EXPECT_EQ(logged(files.folder / "run", "val/bpb").size(), 2u);
+  for (int level = 0; level < 3; ++level)
+    for (const char* kind : {"entropy", "largest_share", "mean_abs_phase"})
+      EXPECT_EQ(logged(files.folder / "run", fmt::format("memory/level_{}/{}", level, kind)).size(), 2u) << kind;
+  EXPECT_GE(checkpoint_steps(files.folder / "run" / "ckpt").size(), 2u);
+  EXPECT_EQ(error_of(config, files.folder / "run", /*resume=*/true), "(no error)") << "a finished run may be resumed";
+}
+
+TEST(Run, StopsAfterTooManyLossesThatAreNotFinite) {
+  RunFiles files;
+  const fs::path poisoned = files.folder / "model";
+  LoadedModel model = load_model(files.config.init);
+  model.model->named_parameters().back().second.fill_(NAN);
+  save_model(poisoned, *model.model, model.config);
+  TrainConfig config = files.config;
+  config.init = poisoned.string();
+  config.max_not_finite = 4;
+  const RunSummary summary = run(config, files.folder / "run");
+  EXPECT_EQ(summary.end, RunSummary::End::kNotFinite);
+  EXPECT_EQ(summary.step, 4);
+  EXPECT_EQ(whole_file(summary.checkpoint / "model.safetensors"), whole_file(poisoned / "model.safetensors"));
+}
+
+int no_space(const char*, mode_t) {
+  errno = ENOSPC;
+  return -1;
+}
+
+TEST(Run, GoesOnWhenTheDiskIsFull) {
+  RunFiles files;
+  TrainConfig config = files.config;
+  config.checkpoint_every = 5;
+  const auto make_folder = file_calls().mkdir;
+  file_calls().mkdir = no_space;
+  const std::string error = error_of(config, files.folder / "run");
+  file_calls().mkdir = make_folder;
+  EXPECT_NE(error.find("could not be saved"), std::string::npos) << "only the last save decides: " << error;
+  EXPECT_EQ(logged(files.folder / "run", "train/loss").size(), 20u);
+}
+
+TEST(Run, ASignalSavesTheLastStepAndTheRunGoesOnFromThere) {
+  RunFiles files;
+  TrainConfig config = files.config;
+  config.steps = 100'000;
+  std::thread killer([&] {
+    while (!fs::exists(files.folder / "run" / "metrics.jsonl") || logged(files.folder / "run", "train/loss").size() < 5)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::raise(SIGTERM);
+  });
+  const RunSummary stopped = run(config, files.folder / "run");
+  killer.join();
+  EXPECT_EQ(stopped.end, RunSummary::End::kStopped);
+  EXPECT_GE(stopped.step, 5);
+  EXPECT_EQ(open_run_checkpoint(stopped.checkpoint).step, stopped.step);
+  config.steps = stopped.step + 2;
+  EXPECT_EQ(run(config, files.folder / "run", /*resume=*/true).step, stopped.step + 2);
+}
+
+TEST(Run, RefusesBeforeTheFirstStepWhatCannotWork) {
+  RunFiles files;
+  const fs::path out = files.folder / "run";
+  const auto expect = [&](const TrainConfig& config, const char* part, bool resume = false) {
+    const std::string error = error_of(config, out, resume);
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  };
+  TrainConfig config = files.config;
+  config.inputs = {(files.folder / "missing.txt").string()};
+  expect(config, "missing.txt");
+  std::ofstream(files.folder / "empty.txt").flush();
+  config.inputs = {(files.folder / "empty.txt").string()};
+  expect(config, "the corpus is empty");
+  config = files.config;
+  config.context = config.batch = 1 << 20;
+  expect(config, "--force");
+  config = files.config;
+  config.architecture = "mamba";
+  expect(config, "leave model.arch out");
+  config = files.config;
+  config.device = "cuda";
+  if (!at::hasCUDA()) expect(config, "no CUDA device");
+  EXPECT_FALSE(fs::exists(out / "run.toml")) << "nothing of a run that never began";
+
+  config = files.config;
+  config.steps = 2;
+  run(config, out);
+  expect(config, "--resume");
+  config.seed = 9;
+  expect(config, "train.seed is 0 there and 9 here", /*resume=*/true);
+  config = files.config;
+  std::ofstream(files.folder / "text.txt", std::ios::app) << "one more line\n";
+  expect(config, "fingerprint", /*resume=*/true);
+}
+
+TEST(Run, EstimatesWithoutLeavingATrace) {
+  RunFiles files;
+  ProcessGroup group;
+  const RunEstimate estimate = estimate_run(files.config, /*force=*/false, group);
+  EXPECT_EQ(estimate.steps, 20);
+  EXPECT_GT(estimate.parameters, 10'000);
+  EXPECT_GT(estimate.seconds_per_step, 0);
+  EXPECT_GT(total(estimate.memory), 0);
+  EXPECT_EQ(estimate.bytes_per_step, 4 * 48);
+}
+
+}  // namespace
+}  // namespace pmnet
