@@ -31,4 +31,11 @@ if(NOT TARGET pmnet::torch)
   target_link_libraries(pmnet::torch INTERFACE
     "-Wl,--push-state,--no-as-needed" "${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so" "-Wl,--pop-state"
     "${PMNET_TORCH_ROOT}/lib/libc10.so")
+  option(PMNET_CUDA "Link LibTorch's CUDA part; needs the CUDA wheel with all it depends on, and the CUDA toolkit" OFF)
+  if(PMNET_CUDA)
+    find_package(CUDAToolkit REQUIRED)
+    target_compile_definitions(pmnet::torch INTERFACE USE_C10D_NCCL)
+    target_link_libraries(pmnet::torch INTERFACE CUDA::cudart "${PMNET_TORCH_ROOT}/lib/libc10_cuda.so"
+      "-Wl,--push-state,--no-as-needed" "${PMNET_TORCH_ROOT}/lib/libtorch_cuda.so" "-Wl,--pop-state")
+  endif()
 endif()

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "one_thread.h"
+
 namespace pmnet {
 
 using TensorFunction = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
@@ -31,6 +33,7 @@ inline at::Tensor project(const std::vector<at::Tensor>& outputs, uint64_t seed 
 // Empty when the gradient of every input (double) agrees; otherwise which entry does not.
 inline std::string gradient_mismatch(const TensorFunction& function, const std::vector<at::Tensor>& inputs,
                                      const GradcheckSettings& settings = {}) {
+  const OneThread one_thread;
   std::vector<at::Tensor> leaves;
   for (const at::Tensor& input : inputs) leaves.push_back(input.detach().clone().requires_grad_());
   const auto gradients = torch::autograd::grad({project(function(leaves))}, leaves, /*grad_outputs=*/{},

@@ -70,6 +70,7 @@ std::vector<Entry> entries_of(const BenchOptions& o, int threads) {
 
 void run_bench(const BenchOptions& o) {
   const int threads = at::get_num_threads();
+  config_of(o.base);  // an unknown preset is told before anything is measured
   std::vector<Entry> entries = entries_of(o, threads);
   std::vector<Contestant> contestants;
   // The machine itself takes part in every round: its rates belong to the same minutes as the rest.

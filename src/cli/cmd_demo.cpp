@@ -162,7 +162,7 @@ void show_paragraph(const OpenedModel& model, std::string_view held_out) {
 void show_places(const DemoFolder& folder, const fs::path& checkpoint) {
   fmt::print("\nWhere everything lies:\n");
   const auto row = [](const char* what, const fs::path& path) { fmt::print("  {:<10} {}\n", what, path.string()); };
-  row("model", checkpoint);
+  row("model", folder.run() / "ckpt" / checkpoint.filename());
   row("curves", folder.run() / "curves.png");
   row("logs", folder.run() / "metrics.jsonl");
   row("settings", folder.run() / "run.toml");

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/model_argument.h"
+#include "cli/seed_option.h"
 #include "infer/generator.h"
 #include "report/number_format.h"
 #include "report/progress.h"
@@ -36,7 +38,7 @@ struct GenerateOptions {
 
 // Works for files, pipes and terminals alike; the text is never held as a whole.
 void read_stream(int fd, const std::string& name, const std::function<void(std::string_view)>& take) {
-  std::vector<char> buffer(size_t{1} << 16);
+  std::vector<char> buffer(size_t{1} << 13);
   while (true) {
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
@@ -112,6 +114,8 @@ void check(const GenerateOptions& options) {
   std::vector<std::string> problems = options.settings.problems();
   if (options.prompt && !options.prompt_file.empty())
     problems.emplace_back("the prompt is given twice, as an argument and as --prompt-file; give one of them");
+  if (std::filesystem::is_directory(options.save_memory))
+    problems.push_back(fmt::format("--save-memory {} is a folder; name a file", options.save_memory));
   if (!problems.empty()) fail("{}", fmt::join(problems, "; "));
 }
 
@@ -181,8 +185,8 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--top-p", settings.sampling.top_p, "Choose among the likeliest that have this probability")
       ->capture_default_str()
       ->type_name("X");
-  command->add_option("--seed", options->seed, "Equal seeds give equal texts [random, printed at the end]")
-      ->type_name("N");
+  require_seed(
+      command->add_option("--seed", options->seed, "Equal seeds give equal texts [random, printed at the end]"));
   command->add_option("--stop", settings.stop, "End before this text; may be repeated")
       ->type_name("TEXT")
       ->expected(1)

@@ -6,6 +6,7 @@
 #include "base/suggest.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
+#include "cli/seed_option.h"
 #include "config/costs.h"
 #include "config/presets.h"
 #include "report/number_format.h"
@@ -50,7 +51,7 @@ void add_new_command(CLI::App& app) {
   const auto options = std::make_shared<NewOptions>();
   command->add_option("preset", options->preset, "Name of a preset, see 'pmnet info'")->type_name("PRESET")->required();
   command->add_option("folder", options->folder, "Folder to make")->type_name("DIR")->required();
-  command->add_option("--seed", options->seed, "Equal seeds give equal weights")->capture_default_str()->type_name("N");
+  require_seed(command->add_option("--seed", options->seed, "Equal seeds give equal weights")->capture_default_str());
   command
       ->add_option("--arch", options->architecture,
                    "pmnet, or a baseline of about as many parameters: transformer, mamba")

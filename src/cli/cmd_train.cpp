@@ -121,7 +121,9 @@ void add_train_command(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("--out", arguments->request.out, "Folder of the run")->type_name("DIR");
   command->add_flag("--resume", arguments->request.resume, "Go on with the run in that folder, bit by bit");
-  command->add_option("--run", arguments->run_file, "Settings from a TOML file, see recipes/")->type_name("FILE");
+  // torchrun takes --run for the beginning of an option of its own, hence the second name.
+  command->add_option("--run,--recipe", arguments->run_file, "Settings from a TOML file, see recipes/")
+      ->type_name("FILE");
   command->add_option("--set", arguments->assignments, "Any setting, such as optimizer.beta2=0.99; may be repeated")
       ->type_name("KEY=VALUE")
       ->take_all();
@@ -130,7 +132,7 @@ void add_train_command(CLI::App& app) {
   command->add_flag("--force", arguments->request.force, "Go on though memory seems too small");
   add_flags(*command, arguments);
   command->footer(
-      "On several processes: torchrun --no-python --nproc-per-node N pmnet train ...\n"
+      "On several processes: torchrun --no-python --nproc-per-node N pmnet train ... (--recipe FILE instead of --run)\n"
       "Exit codes: 0 done or stopped by a signal, 2 a mistake in the settings, 17 the loss was not finite too often.");
   const CLI::Option* threads = app.get_option("--threads");
   command->callback([arguments, threads] {

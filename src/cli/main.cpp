@@ -22,8 +22,8 @@ namespace pmnet {
 namespace {
 
 using AddCommand = void (*)(CLI::App& app);
-constexpr AddCommand kCommands[] = {add_bench_command,    add_data_command, add_demo_command,     add_export_command,
-                                    add_generate_command, add_info_command, add_new_command,      add_parity_command,
+constexpr AddCommand kCommands[] = {add_bench_command,    add_data_command,     add_demo_command, add_export_command,
+                                    add_generate_command, add_info_command,     add_new_command,  add_parity_command,
                                     add_plot_command,     add_quantize_command, add_train_command};
 
 constexpr int kMaxThreads = 1024;

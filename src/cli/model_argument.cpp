@@ -27,7 +27,7 @@ OpenedModel open_model(const std::string& folder) {
     fail("'{}' is a preset, which has no weights; 'pmnet new {} DIR' makes a model folder with random ones", folder,
          folder);
   const std::filesystem::path weights = model_folder(folder);
-  LoadedModel loaded = load_model(weights);
+  LoadedModel loaded = load_model(weights, {.keep_packed = true});
   for (const std::string& warning : loaded.warnings) note(fmt::format("{}: {}", weights.string(), warning));
   OpenedModel opened{.model = std::move(loaded.model), .config = loaded.config, .hash = {}, .folder = weights};
   opened.hash = model_hash(*opened.model);

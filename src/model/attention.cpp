@@ -68,8 +68,8 @@ void Attention::visit(const std::string& prefix, const ParameterVisitor& visitor
   k_norm.visit(prefix + ".k_norm", visitor);
 }
 
-AttentionState Attention::initial_state(int64_t batch) const {
-  const Tensor empty = at::empty({batch, 0, shape.num_kv_heads, shape.head_dim}, q_proj.weight.options());
+AttentionState Attention::initial_state(int64_t batch, const at::TensorOptions& options) const {
+  const Tensor empty = at::empty({batch, 0, shape.num_kv_heads, shape.head_dim}, options);
   return {empty, empty};
 }
 

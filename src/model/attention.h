@@ -39,7 +39,7 @@ struct Attention {
   // x [B,T,d]. `past` (null: none) is replaced by what the next chunk needs.
   Tensor forward(const Tensor& x, int64_t layer, const AttentionPass& pass, AttentionState* past) const;
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
-  AttentionState initial_state(int64_t batch) const;
+  AttentionState initial_state(int64_t batch, const at::TensorOptions& options) const;
 };
 
 }  // namespace pmnet

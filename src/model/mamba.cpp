@@ -41,7 +41,7 @@ MambaMixer::MambaMixer(const MambaConfig& c, const at::TensorOptions& options)
       out_proj(c.intermediate_size, c.hidden_size, c.use_bias, options) {}
 
 Tensor MambaMixer::forward(const Tensor& x, SsmState* past, const std::optional<Tensor>& lengths) const {
-  const int64_t E = A_log.size(0), S = A_log.size(1), rank = dt_proj.weight.size(1);
+  const int64_t E = A_log.size(0), S = A_log.size(1), rank = dt_proj.num_inputs();
   const auto halves = in_proj(x).split(E, -1);
   const Tensor &input = halves[0], &gate = halves[1];  // [B,T,E]
   const auto before = past ? ops::OptTensor(past->conv) : std::nullopt;

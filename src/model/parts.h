@@ -37,6 +37,7 @@ struct Linear {
   Linear() = default;
   Linear(int64_t in, int64_t out, bool with_bias, const at::TensorOptions& options);
   Tensor operator()(const Tensor& x) const;
+  int64_t num_inputs() const { return packed ? packed->data.size(1) : weight.size(1); }
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
 };
 

@@ -125,7 +125,8 @@ State PMNet::initial_state(int64_t batch) const {
   State state;
   const auto options = embed_tokens.options();
   state.positions = at::zeros({batch}, options.dtype(at::kLong));
-  for (const DecoderLayer& layer : layers) state.attention.push_back(layer.self_attn.initial_state(batch));
+  for (const DecoderLayer& layer : layers)
+    state.attention.push_back(layer.self_attn.initial_state(batch, embed_tokens.options()));
   for (const Tensor& anchors : memory_embeddings) {
     const std::vector<int64_t> sizes{batch, anchors.size(0), anchors.size(1), anchors.size(2)};
     ops::Phases zero;

@@ -56,7 +56,8 @@ Tensor Transformer::hidden(const Tensor& ids, State* state, const ForwardOptions
 State Transformer::initial_state(int64_t batch) const {
   State state;
   state.positions = at::zeros({batch}, embed_tokens.options().dtype(at::kLong));
-  for (const TransformerLayer& layer : layers) state.attention.push_back(layer.self_attn.initial_state(batch));
+  for (const TransformerLayer& layer : layers)
+    state.attention.push_back(layer.self_attn.initial_state(batch, embed_tokens.options()));
   return state;
 }
 

@@ -1,24 +1,11 @@
 // The segmented scan of the memory. Tasks are (row, slab of channels): a slab's sums do not depend on how many threads
 // there are, and integer turns do not depend on anything at all.
 #include "kernels/phasor.h"
-#include "ops/common.h"
+#include "ops/channel_slabs.h"
 #include "ops/reference.h"
 
 namespace pmnet::ops {
 namespace {
-
-constexpr int64_t kSlab = 64;  // channels per task
-
-template <typename Body>
-void for_each_slab(int64_t rows, int64_t size, const Body& body) {
-  const int64_t slabs = (size + kSlab - 1) / kSlab;
-  at::parallel_for(0, rows * slabs, /*grain_size=*/1, [&](int64_t first, int64_t last) {
-    for (int64_t task = first; task < last; ++task) {
-      const int64_t begin = task % slabs * kSlab;
-      body(task / slabs, task % slabs, begin, std::min(begin + kSlab, size));
-    }
-  });
-}
 
 struct PhasorWriteFunction : torch::autograd::Function<PhasorWriteFunction> {
   // The angles given only carry gradients; values come from the turns.
@@ -32,7 +19,7 @@ struct PhasorWriteFunction : torch::autograd::Function<PhasorWriteFunction> {
     Tensor path = at::empty({B, T, N, M}, group.options().dtype(at::kInt));
     Tensor state =
         initial_turns ? initial_turns->clone(at::MemoryFormat::Contiguous) : at::zeros({B, G, N, M}, group.options());
-    for_each_slab(B, M, [&](int64_t b, int64_t, int64_t begin, int64_t end) {
+    for_each_slab(B, M, T * N * kSlabChannels, [&](int64_t b, int64_t, int64_t begin, int64_t end) {
       kernels::phasor_scan({T, N, M, begin, end}, weights.const_data_ptr<float>() + b * T * N,
                            update.const_data_ptr<float>() + b * T * M, group.const_data_ptr<int64_t>() + b * T,
                            path_in.defined() ? path_in.const_data_ptr<int32_t>() + b * T * N * M : nullptr,
@@ -54,12 +41,12 @@ struct PhasorWriteFunction : torch::autograd::Function<PhasorWriteFunction> {
     const Tensor &weights = saved[0], &update = saved[1], &group = saved[2];
     const Tensor scale = saved[3].defined() ? saved[3].contiguous() : Tensor();
     const int64_t B = weights.size(0), T = weights.size(1), N = weights.size(2), M = update.size(2);
-    const int64_t G = ctx->saved_data["num_groups"].toInt(), slabs = (M + kSlab - 1) / kSlab;
+    const int64_t G = ctx->saved_data["num_groups"].toInt(), slabs = num_slabs(M);
     const Tensor grad_path = grads[1].defined() ? grads[1].contiguous() : at::zeros({B, T, N, M}, weights.options());
     Tensor grad_state = grads[3].defined() ? grads[3].to(at::kDouble).contiguous()
                                            : at::zeros({B, G, N, M}, weights.options().dtype(at::kDouble));
     Tensor grad_update = at::empty_like(update), grad_weights = at::empty({slabs, B, T, N}, weights.options());
-    for_each_slab(B, M, [&](int64_t b, int64_t slab, int64_t begin, int64_t end) {
+    for_each_slab(B, M, T * N * kSlabChannels, [&](int64_t b, int64_t slab, int64_t begin, int64_t end) {
       kernels::phasor_scan_backward({T, N, M, begin, end}, weights.const_data_ptr<float>() + b * T * N,
                                     update.const_data_ptr<float>() + b * T * M, group.const_data_ptr<int64_t>() + b * T,
                                     grad_path.const_data_ptr<float>() + b * T * N * M,

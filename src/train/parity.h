@@ -10,8 +10,8 @@
 namespace pmnet {
 
 struct ParityRow {
-  std::string item;    // "logits", "grad.model.norm.weight", ...
-  double error = 0;    // the largest found
+  std::string item;  // "logits", "grad.model.norm.weight", ...
+  double error = 0;  // the largest found
   double limit = 0;
   std::string detail;  // where the error is measured in: "max-abs", "of the largest entry", ...
   bool holds() const { return error <= limit; }  // false for NaN

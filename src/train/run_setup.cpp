@@ -84,7 +84,8 @@ AnyConfig model_config_of(const TrainConfig& config) {
 
 void move_to_device(LanguageModel& model, const TrainConfig& config, const ProcessGroup& group) {
   if (config.device == "cpu") return;
-  if (!at::hasCUDA()) fail("train.device is 'cuda', but LibTorch finds no CUDA device; use 'cpu'");
+  if (!at::hasCUDA())
+    fail("train.device is 'cuda', but LibTorch finds no CUDA device; use 'cpu', or configure with -DPMNET_CUDA=ON");
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(group.launch().local_rank));
   model.visit([&](const std::string&, Tensor& parameter) { parameter = parameter.to(device); });
 }

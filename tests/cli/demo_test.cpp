@@ -8,7 +8,8 @@ TEST(Demo, TrainsMeasuresWritesAndStreams) {
   const TemporaryFolder folder;
   const std::string text = (folder / "tales.txt").string(), out = (folder / "out").string();
   ASSERT_EQ(run_program(fmt::format("data stories '{}' --bytes 60k", text)).exit_code, 0);
-  const ProgramResult result = run_program(fmt::format("demo '{}' --out '{}' --preset tiny --seconds 2", text, out));
+  const ProgramResult result =
+      run_program(fmt::format("demo '{}' --out '{}' --preset tiny --seconds 2 --threads 1", text, out));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   for (const char* part : {"held out", "Training a PMNet", "train/bpb", "gzip -9", "[...]", "read in chunks",
                            "the same logits to the bit", "Where everything lies"})

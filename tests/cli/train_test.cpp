@@ -10,6 +10,7 @@
 
 #include "cli/program.h"
 #include "config/train_options.h"
+#include "report/metrics_log.h"
 #include "train/run_checkpoint.h"
 #include "train/run_files.h"
 
@@ -67,7 +68,7 @@ class Process {
 struct Program : RunFiles {
   std::vector<std::string> arguments(const fs::path& out, const std::vector<std::string>& more = {}) {
     std::ofstream(folder / "run.toml") << to_toml(config, /*with_help=*/true);
-    std::vector<std::string> list{PMNET_PROGRAM, "train",     "--run", (folder / "run.toml").string(),
+    std::vector<std::string> list{PMNET_PROGRAM, "train",     "--recipe", (folder / "run.toml").string(),
                                   "--out",       out.string()};
     list.insert(list.end(), more.begin(), more.end());
     return list;
@@ -146,9 +147,8 @@ TEST(Train, ExitCodesAndMessagesOfMistakes) {
   expect_user_error("train --prest tiny --out " + out, "did you mean '--preset'");
   expect_user_error("train --preset tiny --data /no/such/file --out " + out, "/no/such/file");
   expect_user_error(fmt::format("train --preset tiny --data {}", program.config.inputs[0]), "--out");
-  if (::geteuid() != 0)
-    expect_user_error(fmt::format("train --preset tiny --data {} --out /no/folder", program.config.inputs[0]),
-                      "/no/folder");
+  expect_user_error(fmt::format("train --preset tiny --data {0} --out {0}/run", program.config.inputs[0]),
+                    "choose another with --out");
   EXPECT_FALSE(fs::exists(program.folder / "run" / "run.toml"));
   const ProgramResult printed = run_program("train --preset 3m --lr 0.5 --carry --print-config");
   EXPECT_EQ(printed.exit_code, 0);
@@ -179,25 +179,39 @@ TEST(Train, DryRunEstimatesAndExportTakesTheModel) {
   expect_user_error(fmt::format("export {} {}/x", program.folder.path().string(), out.string()), "checkpoint");
 }
 
-TEST(TrainTwoRanks, ResumesBitByBit) {
+void expect_two_ranks_resume_bit_by_bit(const std::vector<int64_t>& split_points) {
+  constexpr int64_t kSteps = 11;
   Program program;
   program.config.carry = true;
-  program.config.steps = 8;
+  program.config.steps = kSteps;
   program.config.checkpoint_every = 1;
   program.config.keep = 100;
   const fs::path whole = program.folder / "whole";
   ASSERT_EQ(program.run_two(whole), std::pair(0, 0)) << program.output;
-  for (const int64_t step : {1, 5}) {
+  const auto losses = [](const fs::path& run) {
+    std::vector<double> values;
+    for (const MetricPoint& point : read_metrics((run / "metrics.jsonl").string()).by_name["train/loss"])
+      values.push_back(point.value);
+    return values;
+  };
+  EXPECT_EQ(losses(whole).size(), static_cast<size_t>(kSteps));
+  for (const int64_t step : split_points) {
     const fs::path copy = program.folder / ("from" + std::to_string(step));
     fs::copy(whole, copy, fs::copy_options::recursive);
     for (const int64_t saved : checkpoint_steps(copy / "ckpt"))
       if (saved > step) fs::remove_all(checkpoint_folder(copy / "ckpt", saved));
     ASSERT_EQ(program.run_two(copy, {"--resume"}), std::pair(0, 0)) << program.output;
+    EXPECT_EQ(losses(copy), losses(whole)) << "from step " << step;
     for (const char* file : {"model.safetensors", "optimizer.safetensors", "carry.safetensors"})
-      EXPECT_EQ(whole_file(checkpoint_folder(whole / "ckpt", 8) / file),
-                whole_file(checkpoint_folder(copy / "ckpt", 8) / file))
+      EXPECT_EQ(whole_file(checkpoint_folder(whole / "ckpt", kSteps) / file),
+                whole_file(checkpoint_folder(copy / "ckpt", kSteps) / file))
           << file << " from step " << step;
   }
+}
+
+TEST(TrainTwoRanks, ResumeBitByBit) { expect_two_ranks_resume_bit_by_bit({1, 6}); }
+TEST(TrainTwoRanksSlow, ResumeBitByBitFromTenPoints) {
+  expect_two_ranks_resume_bit_by_bit({1, 2, 3, 4, 5, 6, 7, 8, 9, 10});
 }
 
 TEST(TrainTwoRanks, ASignalToOneStopsBothCleanly) {
@@ -246,6 +260,7 @@ TEST(TrainTwoRanksSlow, TorchrunRestartsAfterAKill) {
   const std::string lock = whole_file(out / "lock");  // "process 123 since ..."
   ::kill(static_cast<pid_t>(std::stoi(lock.substr(std::string("process ").size()))), SIGKILL);
   EXPECT_EQ(launcher.wait(300s), 0) << launcher.output();
+  EXPECT_NE(launcher.output().find("resumed at step "), std::string::npos) << "the kill came too late to show anything";
   EXPECT_EQ(whole_file(checkpoint_folder(program.folder / "whole" / "ckpt", 400) / "model.safetensors"),
             whole_file(checkpoint_folder(out / "ckpt", 400) / "model.safetensors"));
 }

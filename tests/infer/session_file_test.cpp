@@ -8,6 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/tensors.h"
 #include "infer/session.h"
+#include "one_thread.h"
 #include "small_model.h"
 #include "temporary_folder.h"
 #include "user_error_of.h"
@@ -64,6 +65,7 @@ class StateFile : public testing::Test {
 };
 
 TEST_F(StateFile, ContinuesToTheBitFromManyPoints) {
+  const OneThread one_thread;
   const Tensor ids = random_ids(config_, 1, 600);
   for (const int64_t chunk : {1, 7, 100}) {
     Session running = fresh();

@@ -74,12 +74,12 @@ TEST_P(WholeModel, GradientIsTheDerivative) {
 
 INSTANTIATE_TEST_SUITE_P(
     Variants, WholeModel,
-    testing::Values(
-        Case{.name = "plain", .config = tiny_config()}, Case{.name = "dropout", .config = with_dropout(tiny_config())},
-        Case{.name = "padded", .config = tiny_config(), .padded = true},
-        Case{.name = "streamed", .config = with_dropout(tiny_config()), .split = 5},
-        Case{.name = "no_recurrence", .config = tiny_config(), .memory = {.recurrence = false}},
-        Case{.name = "unconstrained", .config = tiny_config(), .memory = {.unconstrained = true}}),
+    testing::Values(Case{.name = "plain", .config = tiny_config()},
+                    Case{.name = "dropout", .config = with_dropout(tiny_config())},
+                    Case{.name = "padded", .config = tiny_config(), .padded = true},
+                    Case{.name = "streamed", .config = with_dropout(tiny_config()), .split = 5},
+                    Case{.name = "no_recurrence", .config = tiny_config(), .memory = {.recurrence = false}},
+                    Case{.name = "unconstrained", .config = tiny_config(), .memory = {.unconstrained = true}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

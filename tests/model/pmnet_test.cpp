@@ -215,8 +215,7 @@ TEST_F(Switches, ZeroedEmbeddingsAreAsGoodAsZeroWeights) {
     at::NoGradGuard no_grad;
     return copy->logits(ids_);
   };
-  EXPECT_TRUE(
-      at::equal(logits({.zero_embeddings = ZeroEmbeddings::kAll}), zeroed_by_hand({0, 1, 2})));
+  EXPECT_TRUE(at::equal(logits({.zero_embeddings = ZeroEmbeddings::kAll}), zeroed_by_hand({0, 1, 2})));
   EXPECT_TRUE(at::equal(logits({.zero_embeddings = ZeroEmbeddings::kRoot}), zeroed_by_hand({0})));
   EXPECT_TRUE(at::equal(logits({.zero_embeddings = ZeroEmbeddings::kLeaf}), zeroed_by_hand({2})));
   EXPECT_GT(largest_difference(zeroed_by_hand({0}), zeroed_by_hand({2})), 1e-3);

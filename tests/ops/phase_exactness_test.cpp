@@ -84,7 +84,7 @@ Bits run(const Writes& writes, std::vector<int64_t> cuts, Path path) {
 
 TEST(PhaseBits, AreTheSameForTwoHundredSplitsOnBothPaths) {
   constexpr int64_t kTime = 4096, kLevels = 4;
-  const Writes writes = random_writes(1, kTime, kLevels, /*size=*/9, /*seed=*/40);
+  const Writes writes = random_writes(1, kTime, kLevels, /*size=*/5, /*seed=*/40);
   for (int64_t level = 0; level < kLevels; ++level)  // every group of every level is visited
     ASSERT_EQ(at::bincount(writes.group[level].view({-1}), {}, writes.num_groups[level]).min().item<int64_t>() > 0,
               true);
@@ -95,7 +95,7 @@ TEST(PhaseBits, AreTheSameForTwoHundredSplitsOnBothPaths) {
     std::vector<int64_t> cuts(engine() % 24);
     for (int64_t& cut : cuts) cut = static_cast<int64_t>(engine() % (kTime + 1));  // equal cuts: empty pieces
     std::sort(cuts.begin(), cuts.end());
-    ASSERT_TRUE(whole == run(writes, cuts, split % 20 == 0 ? Path::kReference : Path::kFast)) << "split " << split;
+    ASSERT_TRUE(whole == run(writes, cuts, split % 40 == 0 ? Path::kReference : Path::kFast)) << "split " << split;
   }
 }
 
@@ -109,7 +109,7 @@ TEST(PhaseBits, AreTheSameTokenByToken) {
 }
 
 TEST(PhaseBits, AreTheSameForAnyNumberOfThreads) {
-  const Writes writes = random_writes(3, 500, /*levels=*/3, /*size=*/150, /*seed=*/43);
+  const Writes writes = random_writes(2, 300, /*levels=*/2, /*size=*/140, /*seed=*/43);
   const int before = at::get_num_threads();
   const Bits whole = run(writes, {}, Path::kFast);
   for (const int threads : {1, 2, 4}) {

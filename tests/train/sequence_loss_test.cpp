@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "counting_allocator.h"
+#include "one_thread.h"
 #include "small_model.h"
 
 namespace pmnet {
@@ -71,6 +72,7 @@ TEST_P(ChunkedGradients, EqualTheOnesOfOnePass) {
   Case c = GetParam();
   c.config.attention_dropout = c.dropout;
   const ops::PathGuard guard(c.path);
+  const OneThread one_thread;
   const auto model = small_model(c.config);
   auto [batch, options] = setup(c);
   const Outcome whole = run(*model, batch, options);
@@ -89,6 +91,7 @@ TEST_P(ChunkedGradients, AreWrongWithPerChunkCounts) {
   Case c = GetParam();
   c.config.attention_dropout = c.dropout;
   const ops::PathGuard guard(c.path);
+  const OneThread one_thread;
   const auto model = small_model(c.config);
   auto [batch, options] = setup(c);
   const Outcome whole = run(*model, batch, options);

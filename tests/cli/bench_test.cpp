@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+#include "cli/program.h"
+#include "temporary_folder.h"
+
+namespace pmnet {
+namespace {
+
+TEST(Bench, MeasuresOursAndARivalInOneRun) {
+  const TemporaryFolder folder;
+  const std::string json = (folder.path() / "bench.json").string();
+  const auto result = run_program(
+      "bench --preset tiny --what train,decode --context 64 --rounds 1 --seconds 0 --skip composite,mamba --against "
+      "'rival=echo \"{\\\"bytes_per_second\\\": 5, \\\"peak_bytes\\\": 7}\"' --against 'broken=false' --json " +
+      json);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_NE(result.output.find("GFLOP/s"), std::string::npos) << result.output;
+  const auto rows = nlohmann::json::parse(read_file(json, 1 << 20)).at("rows");
+  ASSERT_EQ(rows.size(), 5u);  // train: PMNet, Transformer; decode: PMNet; two rivals
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(rows[i].at("error"), "") << rows[i];
+    EXPECT_GT(rows[i].at("bytes_per_second").get<double>(), 0) << rows[i];
+    EXPECT_GT(rows[i].at("share_of_limit").get<double>(), 0) << rows[i];
+  }
+  EXPECT_EQ(rows[3].at("bytes_per_second"), 5);
+  EXPECT_EQ(rows[3].at("peak_bytes"), 7);
+  EXPECT_NE(rows[4].at("error"), "");
+}
+
+TEST(Bench, RefusesWhatItDoesNotKnow) {
+  expect_user_error("bench --what sleep", "sleep");
+  expect_user_error("bench --weights int3", "int3");
+  expect_user_error("bench --preset 3n --rounds 1", "3m");
+  expect_user_error("bench --preset tiny --rounds 1 --against nolabel", "label=command");
+}
+
+TEST(Quantize, WritesAModelThatLoadsAndSaysWhatItCosts) {
+  const TemporaryFolder folder;
+  const std::string model = (folder.path() / "model").string(), text = (folder.path() / "text").string();
+  ASSERT_EQ(run_program("new tiny " + model + " --seed 1").exit_code, 0);
+  FileWriter writer(text);
+  for (int i = 0; i < 100; ++i) writer.write("the phase of a slot turns ");
+  writer.finish();
+  for (const std::string type : {"bf16", "int8"}) {
+    const std::string out = model + "-" + type;
+    const auto result = run_program("quantize " + model + " --to " + type + " --out " + out + " --text " + text);
+    ASSERT_EQ(result.exit_code, 0) << result.output;
+    EXPECT_NE(result.output.find("bits per byte"), std::string::npos) << result.output;
+    EXPECT_EQ(run_program("generate " + out + " hello --max-bytes 4 --raw --seed 1").exit_code, 0);
+  }
+  expect_user_error("quantize " + model + " --to int3 --out " + model + "-x", "int3");
+  expect_user_error("quantize " + folder.path().string() + "/none --out " + model + "-x", "not a folder");
+}
+
+}  // namespace
+}  // namespace pmnet

@@ -1,0 +1,71 @@
+// Weights in bf16 and int8: what is stored, and that the product for few vectors and for many is the product with the
+// weights as stored.
+#include "ops/packed_linear.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace pmnet::ops {
+namespace {
+
+using kernels::WeightType;
+
+struct Case {
+  WeightType type;
+  int64_t vectors, inputs, outputs;
+};
+
+class PackedLinear : public testing::TestWithParam<Case> {};
+
+TEST_P(PackedLinear, IsTheProductWithTheStoredWeights) {
+  const auto [type, vectors, inputs, outputs] = GetParam();
+  at::manual_seed(5);
+  const Tensor x = at::randn({vectors, inputs}), bias = at::randn({outputs});
+  const PackedWeight packed = pack_weight(at::randn({outputs, inputs}), type);
+  const Tensor got = packed_linear(x, packed, bias);
+  const Tensor want =
+      at::linear(x.to(at::kDouble), unpack_weight(packed).to(at::kDouble), bias.to(at::kDouble)).to(at::kFloat);
+  ASSERT_EQ(got.sizes(), want.sizes());
+  if (got.numel() == 0) return;
+  EXPECT_LE((got - want).abs().max().item<double>(), 1e-4);
+  const PathGuard reference(Path::kReference);
+  EXPECT_LE((packed_linear(x, packed, bias) - want).abs().max().item<double>(), 1e-4);
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8})
+    for (const int64_t vectors : {0, 1, 3, 4, 5, 32, 33})
+      for (const auto& [inputs, outputs] : {std::pair{1, 1}, std::pair{7, 5}, std::pair{64, 33}, std::pair{130, 66}})
+        cases.push_back({type, vectors, inputs, outputs});
+  return cases;
+}
+INSTANTIATE_TEST_SUITE_P(Shapes, PackedLinear, testing::ValuesIn(all_cases()));
+
+TEST(PackWeight, RoundsWithinHalfAStep) {
+  at::manual_seed(6);
+  const Tensor w = at::randn({9, 50});
+  EXPECT_TRUE(at::equal(unpack_weight(pack_weight(w, WeightType::kF32)), w));
+  EXPECT_TRUE(at::equal(unpack_weight(pack_weight(w, WeightType::kBF16)), w.to(at::kBFloat16).to(at::kFloat)));
+  const Tensor error = (unpack_weight(pack_weight(w, WeightType::kInt8)) - w).abs();
+  const Tensor half_step = w.abs().amax(1) / 127 / 2;
+  EXPECT_TRUE((error <= half_step.unsqueeze(1) * 1.001).all().item<bool>());
+}
+
+TEST(PackWeight, ARowOfZerosStaysZero) {
+  EXPECT_EQ(unpack_weight(pack_weight(at::zeros({2, 8}), WeightType::kInt8)).abs().max().item<double>(), 0);
+}
+
+TEST(PhaseScores, AreThoseOfPhaseAttention) {
+  at::manual_seed(7);
+  const Tensor query = at::randn({2, 3, 4 * 10}), features = at::randn({2, 3, 5, 20});
+  const Tensor w = at::randn({40, 20}) * 0.3, b = at::randn({40});
+  const Tensor want = phase_attention(query, features, w, b, 4);
+  for (const Path path : {Path::kFast, Path::kReference}) {
+    const PathGuard guard(path);
+    EXPECT_LE((phase_scores(query, at::linear(features, w, b), 4) - want).abs().max().item<double>(), 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace pmnet::ops
