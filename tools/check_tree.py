@@ -16,8 +16,9 @@ LEVELS = {
     "checkpoint": 3,
     "dist": 4, "infer": 4,
     "train": 5,
-    "benchmark": 6, "eval": 6, "experiments": 6,
-    "cli": 7,
+    "benchmark": 6, "eval": 6,
+    "experiments": 7,
+    "cli": 8,
 }
 TORCH_FREE = {"base", "kernels", "parquet", "config", "formats", "data", "report"}
 MAX_LINES = 500

@@ -40,7 +40,7 @@ constexpr int64_t kParagraphBytes = 400;
 struct DemoOptions {
   std::string text;
   std::string out;
-  std::string preset = "1m";
+  std::string preset = "tiny";
   double seconds = 180;
 };
 
@@ -80,12 +80,12 @@ TrainConfig train_config(const DemoOptions& options, const DemoFolder& folder, s
   config.validation = {folder.held_out_text().string()};
   config.cache = (folder.root / "text" / "cache").string();
   config.binary = ByteTokenizer(254, 255).find_special_byte(text).has_value();
-  config.batch = 8;
-  config.context = 512;
-  config.learning_rate = 4e-3;
-  config.warmup = 20;
+  config.batch = 2;  // at this size many small steps teach more in three minutes than few large ones
+  config.context = 256;
+  config.learning_rate = 6e-3;
+  config.warmup = 50;
   config.min_lr_ratio = 0.05;
-  config.log_every = 5;
+  config.log_every = 20;
   config.sample_every = 0;
   config.eval_bytes = 32'768;
   config.threads = at::get_num_threads();

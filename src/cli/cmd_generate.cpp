@@ -16,11 +16,11 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "cli/model_argument.h"
 #include "cli/seed_option.h"
 #include "infer/generator.h"
 #include "report/number_format.h"
 #include "report/progress.h"
+#include "train/open_model.h"
 
 namespace pmnet {
 

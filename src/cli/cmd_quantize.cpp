@@ -1,15 +1,14 @@
-#include <ATen/ATen.h>
-
 #include <cmath>
 #include <memory>
-#include <numbers>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
 #include "cli/commands.h"
+#include "eval/stream_scorer.h"
 #include "infer/packed_model.h"
-#include "infer/session.h"
 
 namespace pmnet {
 
@@ -22,18 +21,15 @@ struct QuantizeOptions {
 
 // Bits per byte of a text read as one stream: BOS is fed and not scored.
 double bits_per_byte(const std::shared_ptr<const LanguageModel>& model, const std::string& text) {
-  std::vector<int64_t> ids{model->bos_token_id()};
-  for (const unsigned char byte : text) ids.push_back(byte);
-  Session session(model, "");
-  double nats = 0;
-  for (size_t begin = 0; begin + 1 < ids.size(); begin += session.chunk) {
-    const size_t end = std::min(begin + session.chunk, ids.size() - 1);
-    const Tensor logits = session.feed(std::vector<int64_t>(ids.begin() + begin, ids.begin() + end)).squeeze(0);
-    const Tensor targets =
-        at::tensor(std::vector<int64_t>(ids.begin() + begin + 1, ids.begin() + end + 1), at::kLong).unsqueeze(1);
-    nats -= logits.log_softmax(-1).gather(1, targets).sum(at::kDouble).item<double>();
+  constexpr size_t kChunk = 1024;
+  StreamScorer scorer(model);
+  double bits = 0;
+  for (size_t begin = 0; begin < text.size(); begin += kChunk) {
+    std::vector<int64_t> ids;
+    for (const unsigned char byte : text.substr(begin, kChunk)) ids.push_back(byte);
+    for (const double of_byte : scorer.score(ids)) bits += of_byte;
   }
-  return nats / std::numbers::ln2 / static_cast<double>(ids.size() - 1);
+  return bits / static_cast<double>(text.size());
 }
 
 void run_quantize(const QuantizeOptions& o) {

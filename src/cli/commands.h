@@ -12,13 +12,17 @@ struct CommandFailed {
 void add_bench_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_demo_command(CLI::App& app);
+void add_eval_command(CLI::App& app);
+void add_experiment_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_info_command(CLI::App& app);
+void add_inspect_command(CLI::App& app);
 void add_new_command(CLI::App& app);
 void add_parity_command(CLI::App& app);
 void add_plot_command(CLI::App& app);
 void add_quantize_command(CLI::App& app);
+void add_score_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 
 }  // namespace pmnet

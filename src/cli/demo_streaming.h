@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <string_view>
 
-#include "cli/model_argument.h"
+#include "train/open_model.h"
 
 namespace pmnet {
 

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 #include <torch/version.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -16,15 +17,17 @@
 #include "base/suggest.h"
 #include "base/version.h"
 #include "cli/commands.h"
+#include "ops/tensor_memory.h"
 
 namespace pmnet {
 
 namespace {
 
 using AddCommand = void (*)(CLI::App& app);
-constexpr AddCommand kCommands[] = {add_bench_command,    add_data_command,     add_demo_command, add_export_command,
-                                    add_generate_command, add_info_command,     add_new_command,  add_parity_command,
-                                    add_plot_command,     add_quantize_command, add_train_command};
+constexpr AddCommand kCommands[] = {add_bench_command,      add_data_command,   add_demo_command,     add_eval_command,
+                                    add_experiment_command, add_export_command, add_generate_command, add_info_command,
+                                    add_inspect_command,    add_new_command,    add_parity_command,   add_plot_command,
+                                    add_quantize_command,   add_score_command,  add_train_command};
 
 constexpr int kMaxThreads = 1024;
 
@@ -121,6 +124,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   pmnet::guard_against_broken_amx();
+  pmnet::ops::reuse_tensor_memory();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of the shell is then an error of the write
   try {
     return pmnet::run(argc, argv);
   } catch (const pmnet::CommandFailed& failed) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "config/option_value.h"
 #include "config/train_options.h"
 
 namespace pmnet {
@@ -66,14 +67,18 @@ void read_run_file(TrainConfig& config, const std::filesystem::path& file) {
   read_run_text(config, read_file(file, kMaxRunFileBytes), file.string());
 }
 
-void set_option(TrainConfig& config, const std::string& assignment) {
-  const size_t equals = assignment.find('=');
+Assignment parse_assignment(const std::string& text) {
+  const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
-    fail("--set '{}' is not an assignment; expected key=value such as train.steps=1000", assignment);
-  const std::string key = assignment.substr(0, equals), value = assignment.substr(equals + 1);
+    fail("--set '{}' is not an assignment; expected key=value, or key=[value, value] for a list", text);
+  const std::string key = text.substr(0, equals), value = text.substr(equals + 1);
   const bool is_toml = value.starts_with('[') || value.starts_with('"') || value.starts_with('\'');
-  set_option(config, key,
-             is_toml ? texts_of(*parse("value = " + value, "--set " + key).get("value")) : std::vector{value}, "--set");
+  return {key, is_toml ? texts_of(*parse("value = " + value, "--set " + key).get("value")) : std::vector{value}};
+}
+
+void set_option(TrainConfig& config, const std::string& assignment) {
+  const auto [key, values] = parse_assignment(assignment);
+  set_option(config, key, values, "--set");
 }
 
 }  // namespace pmnet

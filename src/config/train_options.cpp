@@ -3,12 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/suggest.h"
+#include "config/option_value.h"
 
 namespace pmnet {
 namespace {
@@ -101,43 +100,6 @@ const TrainOption& find_option(const std::string& key, const std::string& where)
   fail("{}: unknown key '{}'{}", where, key, hint.empty() ? "; 'pmnet train --print-config' lists them" : hint);
 }
 
-bool parse_double(std::string_view text, double& value) {
-  double unit = 1;
-  if (!text.empty()) {
-    const size_t place = std::string_view("kMG").find(text.back());
-    if (place != std::string_view::npos) {
-      unit = std::array{1e3, 1e6, 1e9}[place];
-      text.remove_suffix(1);
-    }
-  }
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  value *= unit;
-  return error == std::errc() && end == text.data() + text.size();
-}
-
-// Each gives whether the text is a value of the field's kind.
-bool parse(const std::string& text, bool& value) {
-  if (text != "true" && text != "false") return false;
-  value = text == "true";
-  return true;
-}
-bool parse(const std::string& text, double& value) { return parse_double(text, value); }
-bool parse(const std::string& text, int64_t& value) {
-  double number = 0;
-  if (!parse_double(text, number) || number != std::floor(number) || std::abs(number) > 0x1p53) return false;
-  value = static_cast<int64_t>(number);
-  return true;
-}
-bool parse(const std::string& text, std::string& value) {
-  value = text;
-  return true;
-}
-
-const char* kind_of(const bool&) { return "true or false"; }
-const char* kind_of(const double&) { return "a number"; }
-const char* kind_of(const int64_t&) { return "a whole number"; }
-const char* kind_of(const std::string&) { return "text"; }
-
 std::string toml_of(bool value) { return value ? "true" : "false"; }
 std::string toml_of(int64_t value) { return std::to_string(value); }
 std::string toml_of(double value) { return fmt::format("{}", value); }
@@ -152,22 +114,6 @@ std::string toml_of(const std::vector<T>& values) {
   return fmt::format("[{}]", fmt::join(parts, ", "));
 }
 
-template <typename T>
-void assign(T& into, const std::vector<std::string>& values, const std::string& key, const std::string& where) {
-  T value{};
-  if (values.size() != 1 || !parse(values[0], value))
-    fail("{}: {} is '{}', expected {}", where, key, fmt::join(values, ", "), kind_of(value));
-  into = value;
-}
-
-template <typename T>
-void assign(std::vector<T>& into, const std::vector<std::string>& values, const std::string& key,
-            const std::string& where) {
-  std::vector<T> list(values.size());
-  for (size_t i = 0; i < values.size(); ++i) assign(list[i], {values[i]}, key, where);
-  into = std::move(list);
-}
-
 }  // namespace
 
 std::span<const TrainOption> train_options() { return kOptions; }
@@ -175,7 +121,7 @@ std::span<const TrainOption> train_options() { return kOptions; }
 void set_option(TrainConfig& config, const std::string& key, const std::vector<std::string>& values,
                 const std::string& where) {
   const TrainOption& option = find_option(key, where);
-  std::visit([&](auto member) { assign(config.*member, values, key, where); }, option.field);
+  std::visit([&](auto member) { assign_value(config.*member, values, key, where); }, option.field);
 }
 
 std::string value_text(const TrainConfig& config, const TrainOption& option) {

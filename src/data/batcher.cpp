@@ -45,6 +45,8 @@ SourceMix::Place locate_once(const std::vector<WindowOrder>& orders, uint64_t sa
   return {source, sample};
 }
 
+}  // namespace
+
 uint64_t hash_batch(const Batch& batch) {
   uint64_t hash = mix_bits(batch.step);
   const auto add = [&](const auto& values) {
@@ -57,8 +59,6 @@ uint64_t hash_batch(const Batch& batch) {
   add(batch.sample_ids);
   return hash;
 }
-
-}  // namespace
 
 SourceMix::SourceMix(const std::vector<double>& weights, uint64_t key) : bounds_{0}, key_(key) {
   if (weights.size() > kBlock) fail("{} sources are too many, expected at most {}; merge some", weights.size(), kBlock);

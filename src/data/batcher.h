@@ -50,6 +50,7 @@ struct Batch {
   std::vector<int64_t> sample_ids;  // number of each sample in the run, the same whatever the number of ranks
   uint64_t hash = 0;                // of all of the above, to compare runs and ranks
 };
+uint64_t hash_batch(const Batch& batch);
 
 // Which source a sample comes from, by weight, and its number there: in each block of samples every source has a fixed
 // number of places, shuffled by (key, block).

@@ -1,5 +1,7 @@
 #include "kernels/matvec.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -40,25 +42,41 @@ struct Int8Row {
   float at(int64_t c) const { return data[c]; }
 };
 
-// kRows rows by kVectors vectors, all sums in registers.
-template <int kRows, int kVectors, class Row>
+constexpr int64_t kCacheLine = 64;
+
+// kRows rows by kVectors vectors, kSums sums of each in registers.
+template <int kRows, int kVectors, int kSums, class Row>
 HWY_INLINE void DotTile(const Row* rows, int64_t cols, const float* x, int64_t x_stride, float* sums) {
   const Floats d;
-  const int64_t lanes = hn::Lanes(d);
-  FloatVec total[kRows * kVectors];
-  for (auto& t : total) t = hn::Zero(d);
-  int64_t c = 0;
-  for (; c + lanes <= cols; c += lanes) {
+  constexpr int kSteps = 4;  // per turn, which is about a cache line of the narrowest weights
+  const int64_t lanes = hn::Lanes(d), turn = kSteps * lanes;
+  FloatVec total[kSums][kRows * kVectors];
+  for (auto& sum : total)
+    for (auto& t : sum) t = hn::Zero(d);
+  const auto add = [&](int64_t column, FloatVec* HWY_RESTRICT sum) HWY_ATTR {
     FloatVec w[kRows];
-    for (int i = 0; i < kRows; ++i) w[i] = rows[i].load(c);
+    for (int i = 0; i < kRows; ++i) w[i] = rows[i].load(column);
     for (int v = 0; v < kVectors; ++v) {
-      const auto xv = hn::LoadU(d, x + v * x_stride + c);
-      for (int i = 0; i < kRows; ++i) total[i * kVectors + v] = hn::MulAdd(w[i], xv, total[i * kVectors + v]);
+      const auto xv = hn::LoadU(d, x + v * x_stride + column);
+      for (int i = 0; i < kRows; ++i) sum[i * kVectors + v] = hn::MulAdd(w[i], xv, sum[i * kVectors + v]);
     }
+  };
+  int64_t c = 0;
+  for (; c + turn <= cols; c += turn) {
+    for (int i = 0; i < kRows; ++i) {
+      // The tile after this one: rows are too short for the hardware to see a stream in them.
+      const char* ahead = reinterpret_cast<const char*>(rows[i].data + kRows * cols + c);
+      const int64_t bytes = turn * static_cast<int64_t>(sizeof(*rows[i].data));
+      for (int64_t at = 0; at < bytes; at += kCacheLine) hwy::Prefetch(ahead + at);
+    }
+    for (int s = 0; s < kSteps; ++s) add(c + s * lanes, total[s % kSums]);
   }
+  for (; c + lanes <= cols; c += lanes) add(c, total[0]);
   for (int i = 0; i < kRows; ++i) {
     for (int v = 0; v < kVectors; ++v) {
-      float sum = sum_lanes(total[i * kVectors + v]);
+      FloatVec t = total[0][i * kVectors + v];
+      for (int s = 1; s < kSums; ++s) t = hn::Add(t, total[s][i * kVectors + v]);
+      float sum = sum_lanes(t);
       for (int64_t tail = c; tail < cols; ++tail) sum += rows[i].at(tail) * x[v * x_stride + tail];
       sums[i * kVectors + v] = sum;
     }
@@ -68,8 +86,9 @@ HWY_INLINE void DotTile(const Row* rows, int64_t cols, const float* x, int64_t x
 template <int kVectors, class Row, class MakeRow>
 void DotRows(const MakeRow& row_at, const WeightMatrix& w, int64_t begin, int64_t end, const float* bias,
              const float* x, int64_t x_stride, float* y, int64_t y_stride) {
-  // One vector: four rows in flight hide the latency of the sums. Four vectors: two rows fill the registers.
-  constexpr int kRows = kVectors == 1 ? 4 : 2;
+  // One vector: row after row, which reads memory in order; sums of four steps hide the latency of the additions.
+  // Four vectors: two rows; three would need one register more than AVX2 has.
+  constexpr int kRows = kVectors == 1 ? 1 : 2, kSums = kVectors == 1 ? 4 : 1;
   const auto put = [&](int64_t row, const float* sums) {
     const float scale = w.scales ? w.scales[row] : 1.0f, shift = bias ? bias[row] : 0.0f;
     for (int v = 0; v < kVectors; ++v) y[v * y_stride + row] = sums[v] * scale + shift;
@@ -79,12 +98,12 @@ void DotRows(const MakeRow& row_at, const WeightMatrix& w, int64_t begin, int64_
   for (; row + kRows <= end; row += kRows) {
     Row rows[kRows];
     for (int i = 0; i < kRows; ++i) rows[i] = row_at(row + i);
-    DotTile<kRows, kVectors>(rows, w.cols, x, x_stride, sums);
+    DotTile<kRows, kVectors, kSums>(rows, w.cols, x, x_stride, sums);
     for (int i = 0; i < kRows; ++i) put(row + i, sums + i * kVectors);
   }
   for (; row < end; ++row) {
     const Row last = row_at(row);
-    DotTile<1, kVectors>(&last, w.cols, x, x_stride, sums);
+    DotTile<1, kVectors, kSums>(&last, w.cols, x, x_stride, sums);
     put(row, sums);
   }
 }

@@ -79,15 +79,25 @@ void NormRotate(const RotateShape& shape, const float* x, const float* weight, c
   }
 }
 
-void NormRotateBackward(const RotateShape& shape, const float* x, const float* weight, const float* cos,
+void NormRotateBackward(const RotateShape& shape, const float* x, const float* y, const float* weight, const float* cos,
                         const float* sin, const float* inverse_rms, const float* grad_y, float* grad_x,
                         float* grad_weight) {
   const int64_t half = shape.width / 2;
-  std::vector<float> unrotated(shape.width);
+  std::vector<float> unrotated(shape.width), found(shape.width);
   for (int64_t t = 0; t < shape.tokens; ++t, cos += half, sin += half) {
-    for (int64_t h = 0; h < shape.heads; ++h, x += shape.width, grad_y += shape.width, grad_x += shape.width) {
+    for (int64_t h = 0; h < shape.heads; ++h, grad_y += shape.width, grad_x += shape.width) {
       RotateRow(half, grad_y, cos, sin, /*back=*/true, weight ? unrotated.data() : grad_x);
-      if (weight) RmsNormRowBackward(shape.width, x, weight, *inverse_rms++, unrotated.data(), grad_x, grad_weight);
+      if (!weight) continue;
+      if (!x) {
+        RotateRow(half, y, cos, sin, /*back=*/true, found.data());
+        const auto rms = hn::Set(Floats(), 1 / *inverse_rms);
+        for_each_vector(shape.width, [&](size_t j, auto io) HWY_ATTR {
+          io.store(hn::Div(hn::Mul(io.load(found.data() + j), rms), io.load(weight + j)), found.data() + j);
+        });
+      }
+      RmsNormRowBackward(shape.width, x ? x : found.data(), weight, *inverse_rms++, unrotated.data(), grad_x,
+                         grad_weight);
+      x ? x += shape.width : y += shape.width;
     }
   }
 }
@@ -161,10 +171,11 @@ void norm_rotate(const RotateShape& shape, const float* x, const float* weight, 
   HWY_DYNAMIC_DISPATCH(NormRotate)(shape, x, weight, cos, sin, eps, y, inverse_rms);
 }
 
-void norm_rotate_backward(const RotateShape& shape, const float* x, const float* weight, const float* cos,
-                          const float* sin, const float* inverse_rms, const float* grad_y, float* grad_x,
-                          float* grad_weight) {
-  HWY_DYNAMIC_DISPATCH(NormRotateBackward)(shape, x, weight, cos, sin, inverse_rms, grad_y, grad_x, grad_weight);
+void norm_rotate_backward(const RotateShape& shape, const float* x, const float* y, const float* weight,
+                          const float* cos, const float* sin, const float* inverse_rms, const float* grad_y,
+                          float* grad_x, float* grad_weight) {
+  HWY_DYNAMIC_DISPATCH(NormRotateBackward)
+  (shape, x, y, weight, cos, sin, inverse_rms, grad_y, grad_x, grad_weight);
 }
 
 void swiglu(int64_t count, const float* gate, const float* up, float* y) {

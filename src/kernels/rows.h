@@ -18,9 +18,10 @@ struct RotateShape {
 };
 void norm_rotate(const RotateShape& shape, const float* x, const float* weight, const float* cos, const float* sin,
                  float eps, float* y, float* inverse_rms);
-void norm_rotate_backward(const RotateShape& shape, const float* x, const float* weight, const float* cos,
-                          const float* sin, const float* inverse_rms, const float* grad_y, float* grad_x,
-                          float* grad_weight);
+// x may be null: it is then found again from y, which no weight near zero allows. Without weight neither is read.
+void norm_rotate_backward(const RotateShape& shape, const float* x, const float* y, const float* weight,
+                          const float* cos, const float* sin, const float* inverse_rms, const float* grad_y,
+                          float* grad_x, float* grad_weight);
 
 // y = silu(gate) * up.
 void swiglu(int64_t count, const float* gate, const float* up, float* y);

@@ -29,16 +29,18 @@ Attention::Attention(const AttentionShape& s, const at::TensorOptions& options)
   }
 }
 
-Tensor Attention::forward(const Tensor& x, int64_t layer, const AttentionPass& pass, AttentionState* past) const {
+Tensor Attention::forward(const Tensor& x, const RmsNorm& norm, int64_t layer, const AttentionPass& pass,
+                          AttentionState* past) const {
   const int64_t B = x.size(0), T = x.size(1);
   const auto heads = [&](const Tensor& y) { return y.view({B, T, y.size(-1) / shape.head_dim, shape.head_dim}); };
-  const auto rotate = [&](const Tensor& y, const RmsNorm& norm) {
-    const ops::OptTensor weight = shape.norm_heads ? ops::OptTensor(norm.weight) : std::nullopt;
+  const auto rotate = [&](const Tensor& y, const RmsNorm& head_norm) {
+    const ops::OptTensor weight = shape.norm_heads ? ops::OptTensor(head_norm.weight) : std::nullopt;
     return ops::norm_rotate(heads(y), weight, pass.rotary.cos, pass.rotary.sin, shape.norm_eps);
   };
-  const Tensor q = rotate(q_proj(x), q_norm);  // [B,T,A,Dh]
-  Tensor k = rotate(k_proj(x), k_norm);        // [B,T,A_kv,Dh]
-  Tensor v = heads(v_proj(x));
+  const auto projected = project(x, norm, {&q_proj, &k_proj, &v_proj});
+  const Tensor q = rotate(projected[0], q_norm);  // [B,T,A,Dh]
+  Tensor k = rotate(projected[1], k_norm);        // [B,T,A_kv,Dh]
+  Tensor v = heads(projected[2]);
 
   ops::OptTensor first_key;
   if (past != nullptr) {

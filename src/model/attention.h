@@ -36,8 +36,9 @@ struct Attention {
   RmsNorm q_norm, k_norm;  // unused unless shape.norm_heads
 
   Attention(const AttentionShape& shape, const at::TensorOptions& options);
-  // x [B,T,d]. `past` (null: none) is replaced by what the next chunk needs.
-  Tensor forward(const Tensor& x, int64_t layer, const AttentionPass& pass, AttentionState* past) const;
+  // x [B,T,d] before its norm. `past` (null: none) is replaced by what the next chunk needs.
+  Tensor forward(const Tensor& x, const RmsNorm& norm, int64_t layer, const AttentionPass& pass,
+                 AttentionState* past) const;
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
   AttentionState initial_state(int64_t batch, const at::TensorOptions& options) const;
 };

@@ -40,9 +40,10 @@ MambaMixer::MambaMixer(const MambaConfig& c, const at::TensorOptions& options)
       dt_proj(c.time_step_rank, c.intermediate_size, /*with_bias=*/true, options),
       out_proj(c.intermediate_size, c.hidden_size, c.use_bias, options) {}
 
-Tensor MambaMixer::forward(const Tensor& x, SsmState* past, const std::optional<Tensor>& lengths) const {
+Tensor MambaMixer::forward(const Tensor& x, const RmsNorm& norm, SsmState* past,
+                           const std::optional<Tensor>& lengths) const {
   const int64_t E = A_log.size(0), S = A_log.size(1), rank = dt_proj.num_inputs();
-  const auto halves = in_proj(x).split(E, -1);
+  const auto halves = project(x, norm, {&in_proj})[0].split(E, -1);
   const Tensor &input = halves[0], &gate = halves[1];  // [B,T,E]
   const auto before = past ? ops::OptTensor(past->conv) : std::nullopt;
   const auto bias = conv_bias.defined() ? ops::OptTensor(conv_bias) : std::nullopt;
@@ -112,7 +113,7 @@ Tensor Mamba::hidden(const Tensor& ids, State* state, const ForwardOptions& opti
   // In this layout the embedding knows no padding row: pad_token_id is informative.
   Tensor x = embed(embeddings, ids, /*pad=*/-1);  // [B,T,d]
   for (size_t l = 0; l < layers.size(); ++l) {
-    x = x + layers[l].mixer.forward(layers[l].norm(x), state ? &state->ssm[l] : nullptr, options.lengths);
+    x = x + layers[l].mixer.forward(x, layers[l].norm, state ? &state->ssm[l] : nullptr, options.lengths);
     if (trace != nullptr) trace->hidden.push_back(x.detach());
   }
   if (state != nullptr)

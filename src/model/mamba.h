@@ -17,7 +17,7 @@ struct MambaMixer {
 
   MambaMixer(const MambaConfig& config, const at::TensorOptions& options);
   // x [B,T,d]. `past` (null: none) is replaced by what the next chunk needs. lengths as in ForwardOptions.
-  Tensor forward(const Tensor& x, SsmState* past, const std::optional<Tensor>& lengths) const;
+  Tensor forward(const Tensor& x, const RmsNorm& norm, SsmState* past, const std::optional<Tensor>& lengths) const;
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
   void initialize(const MambaConfig& config, uint64_t seed, const std::string& prefix);
   SsmState initial_state(int64_t batch) const;

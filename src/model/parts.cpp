@@ -19,6 +19,15 @@ Tensor Linear::operator()(const Tensor& x) const {
   return at::linear(x, weight, bias);
 }
 
+kernels::WeightMatrix Linear::matrix(int64_t first) const {
+  if (packed) return ops::matrix_of(*packed, first);
+  return {kernels::WeightType::kF32, weight.const_data_ptr<float>() + first * weight.size(1), nullptr, weight.size(1)};
+}
+
+const float* Linear::bias_data(int64_t first) const {
+  return bias.defined() ? bias.const_data_ptr<float>() + first : nullptr;
+}
+
 void Linear::visit(const std::string& prefix, const ParameterVisitor& visitor) {
   if (visitor.linear) visitor.linear(prefix, *this);
   if (!packed) visitor(prefix + ".weight", weight);
@@ -32,12 +41,34 @@ Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weig
 
 void RmsNorm::visit(const std::string& prefix, const ParameterVisitor& visitor) { visitor(prefix + ".weight", weight); }
 
+std::vector<Tensor> project(const Tensor& x, const RmsNorm& norm, const std::vector<const Linear*>& layers) {
+  const bool trains = at::GradMode::is_enabled() &&
+                      std::none_of(layers.begin(), layers.end(), [](const Linear* l) { return l->packed.has_value(); });
+  if (!trains) {
+    const Tensor normed = norm(x);
+    std::vector<Tensor> outputs;
+    for (const Linear* layer : layers) outputs.push_back((*layer)(normed));
+    return outputs;
+  }
+  std::vector<Tensor> weights, biases;
+  for (const Linear* layer : layers) {
+    weights.push_back(layer->weight);
+    if (layer->bias.defined()) biases.push_back(layer->bias);
+  }
+  return ops::norm_linears(x, norm.weight, norm.eps, weights, biases);
+}
+
 Mlp::Mlp(int64_t width, int64_t inner, bool with_bias, const at::TensorOptions& options)
     : gate_proj(width, inner, with_bias, options),
       up_proj(width, inner, with_bias, options),
       down_proj(inner, width, with_bias, options) {}
 
-Tensor Mlp::operator()(const Tensor& x) const { return down_proj(ops::swiglu(gate_proj(x), up_proj(x))); }
+Tensor Mlp::operator()(const Tensor& x, const RmsNorm& norm) const {
+  const auto inner = project(x, norm, {&gate_proj, &up_proj});
+  if (!at::GradMode::is_enabled() || down_proj.packed) return down_proj(ops::swiglu(inner[0], inner[1]));
+  const auto bias = down_proj.bias.defined() ? ops::OptTensor(down_proj.bias) : std::nullopt;
+  return ops::swiglu_linear(inner[0], inner[1], down_proj.weight, bias);
+}
 
 void Mlp::visit(const std::string& prefix, const ParameterVisitor& visitor) {
   gate_proj.visit(prefix + ".gate_proj", visitor);

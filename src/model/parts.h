@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ops/packed_linear.h"
 
@@ -38,6 +39,10 @@ struct Linear {
   Linear(int64_t in, int64_t out, bool with_bias, const at::TensorOptions& options);
   Tensor operator()(const Tensor& x) const;
   int64_t num_inputs() const { return packed ? packed->data.size(1) : weight.size(1); }
+  int64_t num_outputs() const { return packed ? packed->data.size(0) : weight.size(0); }
+  // The weights from row `first` on, and the bias, as kernels take them.
+  kernels::WeightMatrix matrix(int64_t first = 0) const;
+  const float* bias_data(int64_t first = 0) const;
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
 };
 
@@ -51,13 +56,16 @@ struct RmsNorm {
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
 };
 
-// SwiGLU: down(silu(gate x) * up x).
+// What several linear layers make of one normed input.
+std::vector<Tensor> project(const Tensor& x, const RmsNorm& norm, const std::vector<const Linear*>& layers);
+
+// SwiGLU of a normed input: down(silu(gate x) * up x).
 struct Mlp {
   Linear gate_proj, up_proj, down_proj;
 
   Mlp() = default;
   Mlp(int64_t width, int64_t inner, bool with_bias, const at::TensorOptions& options);
-  Tensor operator()(const Tensor& x) const;
+  Tensor operator()(const Tensor& x, const RmsNorm& norm) const;
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
 };
 

@@ -56,12 +56,12 @@ MemoryWrite::MemoryWrite(const ModelConfig& c, const at::TensorOptions& options)
 WriteOutcome MemoryWrite::forward(const Tensor& hidden, const MemoryPath& path, const Tensor& anchors,
                                   const ops::Phases& memory, const WriteSettings& settings) const {
   const int64_t B = hidden.size(0), T = hidden.size(1);
-  const Tensor u = norm(hidden);
+  const auto projected = project(hidden, norm, {&proj_q, &proj_v});
   // Above the root there is no path: its keys are the same for every token, computed once, and tie exactly.
   const Tensor where = path.phases.defined() ? path.group : at::zeros({1, 1}, path.group.options());
   const Tensor features = ops::circle_features(path.phases, anchors, where, settings.unconstrained);     // Eq. 2
-  const Tensor a = attend(proj_q(u), features, proj_k, /*num_heads=*/1).squeeze(2);                      // Eq. 1-3
-  const Tensor m = std::numbers::pi * proj_out(proj_v(u)).tanh();                                        // Eq. 5
+  const Tensor a = attend(projected[0], features, proj_k, /*num_heads=*/1).squeeze(2);                   // Eq. 1-3
+  const Tensor m = std::numbers::pi * proj_out(projected[1]).tanh();                                     // Eq. 5
   const Tensor next = settings.next_group ? *settings.next_group : child_group(path.group, a.detach());  // Eq. 4
 
   ops::WriteResult written;
@@ -99,7 +99,7 @@ MemoryRead::MemoryRead(const ModelConfig& c, const at::TensorOptions& options)
 
 Tensor MemoryRead::forward(const Tensor& hidden, const Tensor& features, Tensor* weights) const {
   const auto [keys, values] = halves(proj_kv);
-  const Tensor a = attend(proj_q(norm(hidden)), features, keys, num_heads);  // Eq. 7
+  const Tensor a = attend(project(hidden, norm, {&proj_q})[0], features, keys, num_heads);  // Eq. 7
   if (weights != nullptr) *weights = a.detach();
   return proj_out(mix(a, features, values));  // Eq. 8
 }

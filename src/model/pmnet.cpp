@@ -55,6 +55,7 @@ struct PMNet::Pass {
 };
 
 Tensor PMNet::hidden(const Tensor& ids, State* state, const ForwardOptions& options, Trace* trace) const {
+  if (can_step(ids, state, options, trace)) return step(ids, *state);
   const int64_t B = ids.size(0), T = ids.size(1);
   const Tensor positions = state != nullptr ? state->positions : at::zeros({B}, ids.options());
   const RotaryTable rotary =
@@ -69,14 +70,14 @@ Tensor PMNet::hidden(const Tensor& ids, State* state, const ForwardOptions& opti
   Tensor x = embed(embed_tokens, ids, config_.pad_token_id);
   for (int64_t l = 0; l < config_.num_layers; ++l) {
     const DecoderLayer& layer = layers[l];
-    x = x + layer.self_attn.forward(layer.input_layernorm(x), l, attention, state ? &state->attention[l] : nullptr);
+    x = x + layer.self_attn.forward(x, layer.input_layernorm, l, attention, state ? &state->attention[l] : nullptr);
     if (layer.memory_write_module) write(pass, x, l);
     if (layer.memory_read_module) {
       Tensor weights;
       x = x + layer.memory_read_module->forward(x, pass.features, trace ? &weights : nullptr);
       if (trace) trace->read_weights.push_back(weights);
     }
-    x = x + layer.mlp(layer.post_attention_layernorm(x));
+    x = x + layer.mlp(x, layer.post_attention_layernorm);
     if (trace) trace->hidden.push_back(x.detach());
   }
   if (state != nullptr) state->positions = positions + options.lengths.value_or(at::full({B}, T, ids.options()));

@@ -42,7 +42,12 @@ class PMNet : public LanguageModel {
   Tensor lm_head;  // [V,d], undefined when tied
 
  private:
+  // One byte per stream without a graph; the same numbers up to rounding.
+  bool can_step(const Tensor& ids, const State* state, const ForwardOptions& options, const Trace* trace) const;
+  Tensor step(const Tensor& ids, State& state) const;
+
   struct Pass;
+  struct Step;
   // Goes down one level: routes, writes, and leaves the features that this level's layers read.
   void write(Pass& pass, const Tensor& x, int64_t layer) const;
 

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ops/reference.h"
 
 namespace pmnet {
@@ -21,7 +23,38 @@ State map(const State& state, const F& f) {
   return out;
 }
 
+// The newest `count` tokens, sharing storage.
+Tensor newest(const Tensor& tokens, int64_t count) { return tokens.narrow(1, tokens.size(1) - count, count); }
+
 }  // namespace
+
+void append_token(Tensor& tokens, const float* token, int64_t window) {
+  const int64_t B = tokens.size(0), used = tokens.size(1), width = tokens.size(2) * tokens.size(3);
+  const int64_t kept = window > 0 ? std::min(used, window - 1) : used;
+  // A storage of our own has room for more tokens than are seen; the tokens move to a new one when they reach its end.
+  const int64_t places = used > 0 && tokens.stride(1) == width ? tokens.stride(0) / width : 0;
+  const int64_t first = places > 0 ? tokens.storage_offset() / width : 0;
+  const bool own = tokens.use_count() == 1 && tokens.storage().use_count() == 1;
+  const bool room = own && first + used < places &&
+                    static_cast<int64_t>(tokens.storage().nbytes()) == B * places * width * tokens.element_size();
+  if (!room) {
+    const int64_t spare = window > 0 ? (window + 1) / 2 : used / 2 + 64;
+    Tensor storage = at::empty({B, kept + 1 + spare, tokens.size(2), tokens.size(3)}, tokens.options());
+    storage.narrow(1, 0, kept).copy_(newest(tokens, kept));
+    tokens = storage.narrow(1, 0, kept + 1);
+  } else {
+    tokens = tokens.as_strided({B, kept + 1, tokens.size(2), tokens.size(3)}, tokens.strides(),
+                               tokens.storage_offset() + (used - kept) * width);
+  }
+  float* data = tokens.mutable_data_ptr<float>() + kept * width;
+  for (int64_t b = 0; b < B; ++b) std::copy_n(token + b * width, width, data + b * tokens.stride(0));
+}
+
+void forget_oldest(AttentionState& state, int64_t window) {
+  if (window <= 0 || state.keys.size(1) < window) return;
+  state.keys = newest(state.keys, window - 1);
+  state.values = newest(state.values, window - 1);
+}
 
 void State::visit(const std::function<void(const std::string&, Tensor&)>& visitor) {
   visitor("positions", positions);

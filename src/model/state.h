@@ -20,6 +20,11 @@ struct AttentionState {
   Tensor keys, values;
 };
 
+// For decoding, in place where nobody else holds the tensors. append_token adds `token` [B,A_kv,Dh] to `tokens`, which
+// then holds at most `window` of them (0: all); forget_oldest leaves the window - 1 that the next byte will see.
+void append_token(Tensor& tokens, const float* token, int64_t window);
+void forget_oldest(AttentionState& state, int64_t window);
+
 // Mamba: the last conv_kernel - 1 inputs of the convolution [B,E,K-1] and the state h [B,E,S].
 struct SsmState {
   Tensor conv, hidden;

@@ -45,8 +45,8 @@ Tensor Transformer::hidden(const Tensor& ids, State* state, const ForwardOptions
   Tensor x = embed(embed_tokens, ids, config_.pad_token_id);  // [B,T,d]
   for (size_t l = 0; l < layers.size(); ++l) {
     const TransformerLayer& layer = layers[l];
-    x = x + layer.self_attn.forward(layer.input_layernorm(x), l, attention, state ? &state->attention[l] : nullptr);
-    x = x + layer.mlp(layer.post_attention_layernorm(x));
+    x = x + layer.self_attn.forward(x, layer.input_layernorm, l, attention, state ? &state->attention[l] : nullptr);
+    x = x + layer.mlp(x, layer.post_attention_layernorm);
     if (trace != nullptr) trace->hidden.push_back(x.detach());
   }
   if (state != nullptr) state->positions = positions + options.lengths.value_or(at::full({B}, T, ids.options()));

@@ -10,6 +10,14 @@ Tensor per_token(const Tensor& table, const Tensor& x) {
   return table.expand({x.size(0), x.size(1), table.size(2)}).contiguous();
 }
 
+// The output can stand in for the input in the backward pass, which then need not be kept, unless a weight is so small
+// that dividing by it would lose digits.
+bool input_follows_from_output(const Tensor& weight) {
+  constexpr float kSmallest = 0.1f;  // of the largest
+  const Tensor size = weight.abs();
+  return size.min().item<float>() >= kSmallest * size.max().item<float>();
+}
+
 struct NormRotateFunction : torch::autograd::Function<NormRotateFunction> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const OptTensor& weight, const Tensor& cos_in,
                         const Tensor& sin_in, double eps) {
@@ -24,20 +32,24 @@ struct NormRotateFunction : torch::autograd::Function<NormRotateFunction> {
                            y.mutable_data_ptr<float>() + at,
                            inverse_rms.mutable_data_ptr<float>() + (weight ? begin * heads : 0));
     });
-    ctx->save_for_backward({x, w, cos_in, sin_in, inverse_rms});
+    const bool keep_x = w.defined() && tokens > 0 && !input_follows_from_output(w);
+    ctx->save_for_backward({keep_x ? x : Tensor(), w.defined() ? y : Tensor(), w, cos_in, sin_in, inverse_rms});
     return y;
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    const Tensor &x = saved[0], &w = saved[1], &inverse_rms = saved[4];
-    const Tensor cos = per_token(saved[2], x), sin = per_token(saved[3], x), grad = grads[0].contiguous();
-    const int64_t tokens = x.size(0) * x.size(1), heads = x.size(2), width = x.size(3);
+    const Tensor &x = saved[0], &y = saved[1], &w = saved[2], &inverse_rms = saved[5], grad = grads[0].contiguous();
+    const Tensor cos = per_token(saved[3], grad), sin = per_token(saved[4], grad);
+    const int64_t tokens = grad.size(0) * grad.size(1), heads = grad.size(2), width = grad.size(3);
     const int64_t pieces = num_ranges(tokens, 16);
-    Tensor grad_x = at::empty_like(x), grad_weight = at::zeros({pieces, width}, x.options());
+    const auto from = [](const Tensor& t, int64_t at) {
+      return t.defined() ? t.const_data_ptr<float>() + at : nullptr;
+    };
+    Tensor grad_x = at::empty_like(grad), grad_weight = at::zeros({pieces, width}, grad.options());
     for_each_range(tokens, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
       const int64_t at = begin * heads * width, table = begin * (width / 2);
-      kernels::norm_rotate_backward({end - begin, heads, width}, x.const_data_ptr<float>() + at, data_or_null<float>(w),
+      kernels::norm_rotate_backward({end - begin, heads, width}, from(x, at), from(y, at), data_or_null<float>(w),
                                     cos.const_data_ptr<float>() + table, sin.const_data_ptr<float>() + table,
                                     inverse_rms.const_data_ptr<float>() + (w.defined() ? begin * heads : 0),
                                     grad.const_data_ptr<float>() + at, grad_x.mutable_data_ptr<float>() + at,

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace pmnet::ops {
 
@@ -58,8 +59,14 @@ struct AttentionDropout {
 Tensor window_attention(const Tensor& q, const Tensor& k, const Tensor& v, const OptTensor& first_key, int64_t window,
                         double scale, const AttentionDropout& dropout);
 
-// silu(gate) * up.
+// silu(gate) * up, and the linear layer that follows it.
 Tensor swiglu(const Tensor& gate, const Tensor& up);
+Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const OptTensor& bias);
+
+// Linear layers of one normed input: W_i rms_norm(x) + b_i, with all biases or none. Nothing is kept of the normed
+// input.
+std::vector<Tensor> norm_linears(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
+                                 at::TensorList biases);
 
 // Eq. 2, left: Phi(path + E[group]) = [sin, cos], [B,T,N,2M]. path [B,T,N,M] (absent: zero), anchors [G,N,M],
 // group int64 [B,T]. `unconstrained` is the stability experiment's [theta, 0].

@@ -3,25 +3,7 @@
 #include "ops/common.h"
 
 namespace pmnet::ops {
-namespace {
-
 using kernels::WeightType;
-
-kernels::WeightMatrix matrix_of(const PackedWeight& w) {
-  return {w.type, w.data.const_data_ptr(), data_or_null<float>(or_undefined(w.scales)), w.data.size(1)};
-}
-
-// Weight rows are spread over the threads in proportion to what there is to read.
-void multiply(const kernels::WeightMatrix& w, int64_t rows, const Tensor& bias, const Tensor& x, Tensor& y) {
-  constexpr int64_t kWeightsWorthATask = 1 << 15;
-  const int64_t pieces = std::clamp<int64_t>(rows * w.cols / kWeightsWorthATask, 1, at::get_num_threads());
-  for_each_range(rows, pieces, [&](int64_t, int64_t begin, int64_t end) {
-    kernels::matvec(w, begin, end, data_or_null<float>(bias), x.size(0), x.const_data_ptr<float>(), w.cols,
-                    y.mutable_data_ptr<float>(), rows);
-  });
-}
-
-}  // namespace
 
 PackedWeight PackedWeight::rows(int64_t begin, int64_t count) const {
   return {type, data.narrow(0, begin, count), scales ? OptTensor(scales->narrow(0, begin, count)) : std::nullopt};
@@ -56,7 +38,9 @@ Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bi
   sizes.back() = rows;
   if (vectors.size(0) <= kFewVectors) {
     Tensor y = at::empty({vectors.size(0), rows}, x.options());
-    multiply(matrix_of(w), rows, bias ? bias->contiguous() : Tensor(), vectors, y);
+    const Tensor shift = bias ? bias->contiguous() : Tensor();
+    multiply_few({{matrix_of(w), rows, data_or_null<float>(shift), vectors.size(0), vectors.const_data_ptr<float>(),
+                   cols, y.mutable_data_ptr<float>(), rows}});
     return y.view(sizes);
   }
   if (w.type == WeightType::kF32) return at::linear(x, w.data, or_undefined(bias));
@@ -67,8 +51,23 @@ Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bi
   return at::linear(x, wide, or_undefined(bias));
 }
 
-void multiply_few(const Tensor& x, const Tensor& weight, Tensor& y) {
-  multiply({WeightType::kF32, weight.const_data_ptr(), nullptr, weight.size(1)}, weight.size(0), Tensor(), x, y);
+kernels::WeightMatrix matrix_of(const PackedWeight& w, int64_t first_row) {
+  const int64_t cols = w.data.size(1);
+  const auto* data = static_cast<const char*>(w.data.const_data_ptr()) + first_row * cols * w.data.element_size();
+  return {w.type, data, w.scales ? w.scales->const_data_ptr<float>() + first_row : nullptr, cols};
+}
+
+void multiply_few(const std::vector<FewProduct>& products) {
+  // Every thread reads its own stretch of each matrix in one go; smaller pieces taken in turn were slower.
+  constexpr int64_t kWeightsWorthAThread = 1 << 15;
+  int64_t weights = 0;
+  for (const FewProduct& p : products) weights += p.rows * p.weight.cols;
+  const int64_t pieces = std::clamp<int64_t>(weights / kWeightsWorthAThread, 1, at::get_num_threads());
+  at::parallel_for(0, pieces, /*grain_size=*/1, [&](int64_t first, int64_t last) {
+    for (const FewProduct& p : products)
+      kernels::matvec(p.weight, p.rows * first / pieces, p.rows * last / pieces, p.bias, p.vectors, p.x, p.x_stride,
+                      p.y, p.y_stride);
+  });
 }
 
 }  // namespace pmnet::ops

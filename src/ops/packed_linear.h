@@ -23,7 +23,21 @@ Tensor unpack_weight(const PackedWeight& weight);  // float32
 
 Tensor packed_linear(const Tensor& x, const PackedWeight& weight, const OptTensor& bias);
 
-// y [n, out] = x [n, in] weight^T for contiguous float32 tensors and n <= kFewVectors.
-void multiply_few(const Tensor& x, const Tensor& weight, Tensor& y);
+kernels::WeightMatrix matrix_of(const PackedWeight& weight, int64_t first_row = 0);
+
+// y [vectors, rows] = x [vectors, cols] W^T + bias, with distances between vectors of their own.
+struct FewProduct {
+  kernels::WeightMatrix weight;
+  int64_t rows;
+  const float* bias;  // null: none
+  int64_t vectors;
+  const float* x;
+  int64_t x_stride;
+  float* y;
+  int64_t y_stride;
+};
+
+// Products that do not depend on each other, for few vectors.
+void multiply_few(const std::vector<FewProduct>& products);
 
 }  // namespace pmnet::ops

@@ -41,7 +41,14 @@ struct PhaseAttentionFunction : torch::autograd::Function<PhaseAttentionFunction
         const int64_t count = std::min(block, tokens - first);
         Tensor here = keys.narrow(0, keep_keys ? first * N : 0, count * N);
         if (!keep_keys && tokens * N <= kFewVectors && w_k.is_contiguous())
-          multiply_few(rows, w_k, here);
+          multiply_few({{{kernels::WeightType::kF32, w_k.const_data_ptr(), nullptr, w_k.size(1)},
+                         width,
+                         nullptr,
+                         rows.size(0),
+                         rows.const_data_ptr<float>(),
+                         rows.size(1),
+                         here.mutable_data_ptr<float>(),
+                         width}});
         else
           at::mm_out(here, rows.narrow(0, first * N, count * N), w_k.t());
         float* k = here.mutable_data_ptr<float>();

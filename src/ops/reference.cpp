@@ -22,6 +22,19 @@ Tensor norm_rotate(const Tensor& x, const OptTensor& weight, const Tensor& cos, 
 
 Tensor swiglu(const Tensor& gate, const Tensor& up) { return at::silu(gate) * up; }
 
+Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const OptTensor& bias) {
+  return at::linear(swiglu(gate, up), weight, bias);
+}
+
+std::vector<Tensor> norm_linears(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
+                                 at::TensorList biases) {
+  const Tensor y = rms_norm(x, norm_weight, eps);
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < weights.size(); ++i)
+    outputs.push_back(at::linear(y, weights[i], biases.empty() ? OptTensor() : OptTensor(biases[i])));
+  return outputs;
+}
+
 Tensor to_turns(const Tensor& radians) {
   constexpr double kTurn = 0x1p64;
   Tensor x = radians.to(at::kDouble) * (kTurn / (2 * pi));

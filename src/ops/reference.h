@@ -11,6 +11,9 @@ Tensor norm_rotate(const Tensor& x, const OptTensor& weight, const Tensor& cos, 
 Tensor window_attention(const Tensor& q, const Tensor& k, const Tensor& v, const OptTensor& first_key, int64_t window,
                         double scale, double dropout, const OptTensor& row_keys, const OptTensor& positions);
 Tensor swiglu(const Tensor& gate, const Tensor& up);
+Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight, const OptTensor& bias);
+std::vector<Tensor> norm_linears(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
+                                 at::TensorList biases);
 Tensor circle_features(const OptTensor& turns, const OptTensor& angle, const Tensor& anchors, const Tensor& group,
                        bool unconstrained);
 Tensor phase_attention(const Tensor& query, const Tensor& features, const Tensor& w_k, const Tensor& b_k,

@@ -64,17 +64,25 @@ std::string labels(const std::string& title, const std::string& x_label, const s
          gnuplot_quote(y_label) + "\n";
 }
 
+// `layer` is "front" where the picture would cover the lines.
+std::string marker_lines(const std::vector<Marker>& markers, Scale scale, const std::string& colour,
+                         const std::string& layer) {
+  std::string script;
+  for (const Marker& marker : markers) {
+    if (!drawable(marker.x, scale)) continue;
+    const std::string x = number(marker.x, scale);
+    script += fmt::format("set arrow from {0}, graph 0 to {0}, graph 1 nohead {1} dashtype 2 linecolor rgb '{2}'\n", x,
+                          layer, colour);
+    script += fmt::format("set label {} at {}, graph 0.97 offset 0.5,0 {} textcolor rgb '{}'\n",
+                          gnuplot_quote(marker.label), x, layer, colour);
+  }
+  return script;
+}
+
 std::string one_chart(const LineChart& chart, size_t chart_number) {
   std::string script = labels(chart.title, chart.x_label, chart.y_label);
   script += axis_scale('x', chart.x_scale) + axis_scale('y', chart.y_scale);
-  script += "unset arrow\nunset label\n";
-  for (const Marker& marker : chart.markers) {
-    if (!drawable(marker.x, chart.x_scale)) continue;
-    const std::string x = number(marker.x, chart.x_scale);
-    script += fmt::format("set arrow from {0}, graph 0 to {0}, graph 1 nohead dashtype 2 linecolor rgb '#777777'\n", x);
-    script += fmt::format("set label {} at {}, graph 0.97 offset 0.5,0 textcolor rgb '#777777'\n",
-                          gnuplot_quote(marker.label), x);
-  }
+  script += "unset arrow\nunset label\n" + marker_lines(chart.markers, chart.x_scale, "#777777", "");
   std::string bands, lines;
   for (size_t s = 0; s < chart.series.size(); ++s) {
     const Series& series = chart.series[s];
@@ -142,8 +150,9 @@ void write_heat_map(const HeatMap& map, const std::string& path) {
     return script_head(output, kChartHeight) + labels(map.title, map.x_label, map.y_label) +
            "unset key\nunset grid\nset cblabel " + gnuplot_quote(map.value_label) + "\n" + tics('x', map.x_names) +
            tics('y', map.y_names) + "set palette defined (0 '#f7fbff', 0.5 '#6baed6', 1 '#08306b')\n" +
-           fmt::format("set xrange [-0.5:{}]\nset yrange [{}:-0.5]\n", columns - 0.5, map.values.size() - 0.5) + data +
-           "plot $map using 1:2:3 with image\n";
+           (map.low < map.high ? fmt::format("set cbrange [{}:{}]\n", map.low, map.high) : "") +
+           fmt::format("set xrange [-0.5:{}]\nset yrange [{}:-0.5]\n", columns - 0.5, map.values.size() - 0.5) +
+           marker_lines(map.markers, Scale::Linear, "#b5202b", "front") + data + "plot $map using 1:2:3 with image\n";
   });
 }
 

@@ -30,6 +30,8 @@ struct HeatMap {
   std::string title, x_label, y_label, value_label;
   std::vector<std::string> x_names, y_names;  // of columns and rows; empty: numbers from 0
   std::vector<std::vector<double>> values;    // rows from top to bottom, all of one length
+  double low = 0, high = 0;                   // of the colours; equal: from the values
+  std::vector<Marker> markers;                // x is a column; 1.5 is between the second and the third
 };
 
 // Points that are not finite, or not positive on a logarithmic axis, are left out. A chart without a single point, a

@@ -30,7 +30,9 @@ std::string csv_cell(const std::string& cell) {
   return '"' + replace_all(cell, "\"", "\"\"") + '"';
 }
 
-std::string markdown_cell(const std::string& cell) { return replace_all(replace_all(cell, "|", "\\|"), "\n", " "); }
+std::string markdown_cell(const std::string& cell) {
+  return replace_all(replace_all(replace_all(cell, "|", "\\|"), "\n", " "), "<", "&lt;");
+}
 
 }  // namespace
 

@@ -1,14 +1,13 @@
 // The folder of a run: run.toml (the settings), metrics.jsonl, events.out.tfevents.*, samples/, ckpt/, curves.*, lock.
 #pragma once
 #include <filesystem>
-#include <string>
+#include <optional>
 
-#include "base/file.h"
+#include "base/folder_lock.h"
 
 namespace pmnet {
 
-// Held by the one process that trains in the folder. The lock goes with the process, however it ends; who holds it and
-// since when is written inside.
+// Held by the one process that trains in the folder.
 class RunFolder {
  public:
   // Makes the folder if need be. UserError: somebody else trains there, it cannot be written to, it holds something
@@ -20,10 +19,8 @@ class RunFolder {
   std::filesystem::path settings() const { return folder_ / "run.toml"; }
 
  private:
-  void take_lock();
-
   std::filesystem::path folder_;
-  FileDescriptor lock_;
+  std::optional<FolderLock> lock_;
 };
 
 }  // namespace pmnet

@@ -1,4 +1,7 @@
+#include <filesystem>
+
 #include "cli/program.h"
+#include "temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -57,6 +60,15 @@ TEST(Program, RefusesBadThreads) {
   expect_user_error("--threads 99999999999 info --machine", "--threads");
   expect_user_error("--threads 2x info --machine", "--threads");
   expect_user_error("info --machine --threads", "--threads");
+}
+
+TEST(Program, TellsOfALimitOnFileSizes) {
+  const TemporaryFolder folder;
+  const ProgramResult result =
+      run_shell(fmt::format("ulimit -f 16; '{}' new tiny '{}' 2>&1", PMNET_PROGRAM, (folder / "model").string()));
+  EXPECT_EQ(result.exit_code, 2) << result.output;
+  EXPECT_TRUE(says(result, "model.safetensors: File too large")) << result.output;
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
 }  // namespace

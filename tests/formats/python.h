@@ -4,15 +4,19 @@
 
 namespace pmnet {
 
-// The command line of tests/formats/python_safetensors.py, empty when there is no Python with the safetensors package.
-// The project's own interpreter comes first: it has the package.
-inline std::string python_safetensors() {
+// An interpreter that can import the module, empty when there is none. The project's own comes first: it has what
+// tools/requirements.txt lists.
+inline std::string python_with(const std::string& module) {
   const std::string root = PMNET_SOURCE_DIR;
-  for (const std::string& python : {root + "/.venv/bin/python", std::string("python3")}) {
-    const std::string command = python + " " + root + "/tests/formats/python_safetensors.py";
-    if (std::system((command + " check 2>/dev/null").c_str()) == 0) return command;
-  }
+  for (const std::string& python : {root + "/.venv/bin/python", std::string("python3")})
+    if (std::system((python + " -c 'import " + module + "' 2>/dev/null").c_str()) == 0) return python;
   return "";
+}
+
+// The command line of tests/formats/python_safetensors.py, empty when there is no Python with the safetensors package.
+inline std::string python_safetensors() {
+  const std::string python = python_with("safetensors");
+  return python.empty() ? "" : python + " " + PMNET_SOURCE_DIR + "/tests/formats/python_safetensors.py";
 }
 
 }  // namespace pmnet

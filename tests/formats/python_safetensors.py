@@ -1,6 +1,5 @@
 """The Python `safetensors` package as a second opinion.
 
-check          exit 0 if the package is there
 dump FILE      the tensors of FILE as JSON: name -> [dtype, shape, hex of the bytes]
 write FILE     writes a file of many dtypes, then dumps what it meant to write
 judge FILE     FILE holds one hex file per line; prints 1 (accepted) or 0 (refused) for each

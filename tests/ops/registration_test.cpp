@@ -13,8 +13,8 @@ namespace {
 // nothing.
 TEST(Registration, EveryOpHasBothPathsAndAGradient) {
   for (const std::string name :
-       {"rms_norm", "norm_rotate", "window_attention", "swiglu", "circle_features", "phase_attention", "phase_values",
-        "phasor_write", "byte_loss", "causal_conv", "selective_scan"}) {
+       {"rms_norm", "norm_rotate", "window_attention", "swiglu", "swiglu_linear", "norm_linears", "circle_features",
+        "phase_attention", "phase_values", "phasor_write", "byte_loss", "causal_conv", "selective_scan"}) {
     const auto op = c10::Dispatcher::singleton().findSchema({"pmnet::" + name, ""});
     ASSERT_TRUE(op.has_value()) << name;
     for (const auto key :

@@ -62,6 +62,21 @@ TEST(NormRotate, GradientIsTheDerivative) {
   for (const bool norm : {true, false}) check_rotation({2, 2, 2, 6, norm, false}, true);
 }
 
+// Weights near one let the backward pass work from the output; one of zero does not.
+TEST(NormRotate, GradientHoldsWhetherOrNotTheInputFollowsFromTheOutput) {
+  Random random(31);
+  const Tensor angle = random.normal({2, 5, 9}, 3);
+  const auto function = [&](const std::vector<Tensor>& in) {
+    const auto dtype = in[0].scalar_type();
+    return std::vector{norm_rotate(in[0], in[1], angle.cos().to(dtype), angle.sin().to(dtype), kEps)};
+  };
+  const Tensor x = random.normal({2, 5, 3, 18}), near_one = 1 + 0.2 * random.normal({18}).tanh();
+  Tensor with_zero = near_one.clone();
+  with_zero[7] = 0;
+  expect_op_is_right(function, {x, near_one});
+  expect_op_is_right(function, {x, with_zero});
+}
+
 TEST(NormRotate, KeepsLengthsWithoutNorm) {
   Random random(4);
   const Tensor x = random.normal({1, 3, 2, 8}).to(at::kFloat), angle = random.normal({1, 3, 4}).to(at::kFloat);
@@ -88,6 +103,43 @@ TEST(Swiglu, SurvivesHugeGates) {
   EXPECT_TRUE(at::allclose(y, at::tensor({0.0f, 0.0f, 100.0f, 1e4f})));
   const auto slope = torch::autograd::grad({y.sum()}, {gate})[0];
   EXPECT_TRUE(at::allclose(slope, at::tensor({0.0f, 0.0f, 1.0f, 1.0f})));
+}
+
+TEST(SwigluLinear, AgreesAndItsGradientIsTheDerivative) {
+  Random random(32);
+  const auto plain = [](const auto& in) { return std::vector{swiglu_linear(in[0], in[1], in[2], std::nullopt)}; };
+  const auto biased = [](const auto& in) { return std::vector{swiglu_linear(in[0], in[1], in[2], in[3])}; };
+  expect_op_is_right(plain, {random.normal({2, 3, 5}), random.normal({2, 3, 5}), random.normal({4, 5})});
+  expect_op_is_right(biased, {random.normal({3, 5}), random.normal({3, 5}), random.normal({4, 5}), random.normal({4})});
+  expect_op_agrees(plain, {random.normal({40, 33}), random.normal({40, 33}), random.normal({17, 33}, 0.2)});
+  EXPECT_THROW(swiglu_linear(at::zeros({2, 3}), at::zeros({2, 3}), at::zeros({4, 5}), std::nullopt), c10::Error);
+}
+
+TEST(NormLinears, AgreeAndTheirGradientIsTheDerivative) {
+  Random random(33);
+  const auto plain = [](const auto& in) { return norm_linears(in[0], in[1], kEps, {in[2], in[3]}, {}); };
+  const auto biased = [](const auto& in) { return norm_linears(in[0], in[1], kEps, {in[2], in[3]}, {in[4], in[5]}); };
+  const Tensor x = random.normal({2, 3, 5}), norm = random.normal({5});
+  const Tensor first = random.normal({4, 5}), second = random.normal({7, 5});
+  expect_op_is_right(plain, {x, norm, first, second});
+  expect_op_is_right(biased, {x, norm, first, second, random.normal({4}), random.normal({7})});
+  expect_op_agrees(
+      plain, {random.normal({40, 33}), random.normal({33}), random.normal({9, 33}, 0.2), random.normal({16, 33}, 0.2)});
+}
+
+TEST(NormLinears, AnOutputThatNobodyUsesHasNoGradient) {
+  Random random(34);
+  const auto first_only = [](const auto& in) {
+    return std::vector{norm_linears(in[0], in[1], kEps, {in[2], in[3]}, {})[0]};
+  };
+  expect_op_is_right(first_only,
+                     {random.normal({3, 5}), random.normal({5}), random.normal({4, 5}), random.normal({2, 5})});
+}
+
+TEST(NormLinears, RefuseWeightsThatDoNotFit) {
+  const Tensor x = at::zeros({2, 3}), norm = at::ones({3});
+  EXPECT_THROW(norm_linears(x, norm, kEps, {at::zeros({4, 5})}, {}), c10::Error);
+  EXPECT_THROW(norm_linears(x, norm, kEps, {at::zeros({4, 3}), at::zeros({4, 3})}, {at::zeros({4})}), c10::Error);
 }
 
 TensorFunction loss_of(const Tensor& targets) {

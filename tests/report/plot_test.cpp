@@ -51,7 +51,8 @@ TEST(Plot, DrawsSvgAndPng) {
   for (const char* part : {"<svg", "trained length", "it's `date` $HOME", "</svg>", "first", "single"})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
   EXPECT_TRUE(whole_file(folder / "b.png").starts_with("\x89PNG"));
-  HeatMap map{"load", "group", "level", "share", {"a", "b"}, {"root", "leaf"}, {{0.1, 0.9}, {NAN, 0.4}}};
+  HeatMap map{"load", "group", "level",        "share", {"a", "b"}, {"root", "leaf"}, {{0.1, 0.9}, {NAN, 0.4}},
+              0,      1,       {{0.5, "here"}}};
   write_heat_map(map, folder / "c.svg");
   write_heat_map(map, folder / "c.png");
   EXPECT_NE(whole_file(folder / "c.svg").find("leaf"), std::string::npos);

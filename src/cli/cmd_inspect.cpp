@@ -1,0 +1,113 @@
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/stop_signal.h"
+#include "cli/commands.h"
+#include "cli/input_options.h"
+#include "data/byte_tokenizer.h"
+#include "eval/documents.h"
+#include "eval/inspect_page.h"
+#include "eval/stream_scorer.h"
+#include "report/number_format.h"
+#include "report/progress.h"
+#include "train/open_model.h"
+
+namespace pmnet {
+
+namespace {
+
+constexpr int64_t kLargestLimit = int64_t{4} << 20;  // what is known of every byte is held in memory
+
+struct InspectOptions {
+  std::string folder, out = "inspect.html", npz;
+  InputOptions input;
+  int64_t limit = 16384;
+  std::vector<std::string> slots;
+};
+
+struct Excerpt {
+  std::string name, bytes;
+};
+
+Excerpt read_excerpt(const InspectOptions& options) {
+  DocumentQueue queue(find_inputs(options.input.inputs), options.input.read,
+                      {.max_bytes = options.limit, .min_bytes = 0, .documents = 1});
+  const std::shared_ptr<OpenDocument> document = queue.next();
+  if (document == nullptr) fail("{} holds no text; name a file that does", fmt::join(options.input.inputs, " "));
+  return {document->name(), document->read(static_cast<size_t>(options.limit))};
+}
+
+void check(const InspectOptions& options) {
+  if (options.limit < 1 || options.limit > kLargestLimit)
+    fail("--limit is {}; expected a number of bytes from 1 to {}", options.limit, kLargestLimit);
+  for (const std::string& file : {options.out, options.npz})
+    if (std::filesystem::is_directory(file)) fail("{} is a folder; name a file to write", file);
+}
+
+void run_inspect(const InspectOptions& options) {
+  check(options);
+  Excerpt excerpt = read_excerpt(options);
+  const OpenedModel opened = open_model(options.folder);
+  require_memory(*opened.model, options.folder);
+  require_byte_vocabulary(*opened.model, options.folder);
+  std::vector<SlotName> slots = parse_slots(*opened.model, options.slots);
+  if (const auto special = ByteTokenizer(opened.config).find_special_byte(excerpt.bytes))
+    fmt::print(stderr, "note: byte {} of the text is one that this model takes for BOS or EOS\n", *special);
+
+  const StopSignals signals;
+  ProgressLine progress;
+  const auto total = static_cast<double>(excerpt.bytes.size());
+  RateMeter meter(total);
+  const Inspection inspection = inspect(opened.model, std::move(excerpt.bytes), [&](int64_t bytes_read) {
+    meter.set_done(static_cast<double>(bytes_read));
+    progress.update([&] {
+      return fmt::format("{} of {} bytes, {}, {} left", format_count(bytes_read),
+                         format_count(static_cast<uint64_t>(total)), format_byte_rate(meter.rate()),
+                         format_duration(meter.seconds_left()));
+    });
+    return !StopSignals::requested();
+  });
+  progress.finish();
+  if (StopSignals::requested()) fmt::print(stderr, "note: stopped; the page shows what was read\n");
+
+  if (slots.empty()) slots = busiest_slots(inspection);
+  inspection_page(inspection, slots, {.model = options.folder, .text = excerpt.name}).write_html(options.out);
+  if (!options.npz.empty()) write_arrays(inspection, options.npz);
+  fmt::print("{} bytes of {} at {:.4f} bits per byte (one stream, BOS fed and not scored)\n",
+             format_count(inspection.num_bytes()), excerpt.name, inspection.bits_per_byte());
+  fmt::print("{}\n", options.out);
+  if (!options.npz.empty()) fmt::print("{}\n", options.npz);
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("inspect", "Show on a page what the memory does with a text");
+  const auto options = std::make_shared<InspectOptions>();
+  command->add_option("folder", options->folder, "Model folder, or folder of a training run")
+      ->type_name("DIR")
+      ->required();
+  add_input_options(*command, options->input);
+  command->add_option("--out", options->out, "Page to write")->type_name("FILE")->capture_default_str();
+  command->add_option("--npz", options->npz, "Write the numbers as arrays for NumPy, too")->type_name("FILE");
+  command->add_option("--limit", options->limit, "How much of the text to read")
+      ->type_name("BYTES")
+      ->capture_default_str();
+  command
+      ->add_option("--slots", options->slots,
+                   "Slots whose phases are drawn, LEVEL.GROUP.SLOT or LEVEL.GROUP [busiest group of each level]")
+      ->type_name("SLOT")
+      ->delimiter(',');
+  command->footer("The first document that the inputs hold is read.");
+  command->callback([options] {
+    finish_input_options(options->input);
+    run_inspect(*options);
+  });
+}
+
+}  // namespace pmnet

@@ -1,0 +1,173 @@
+#include "eval/evaluate.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "report/progress.h"
+#include "train/run_log.h"
+
+namespace pmnet {
+
+namespace {
+
+struct OpenStream {
+  size_t number = 0;  // in the order of the texts
+  std::shared_ptr<OpenDocument> document;
+  DocumentScore score;
+  std::string chunk;
+  bool ended = false;
+};
+
+class Reading {
+ public:
+  Reading(const std::vector<ScoredModel>& contenders, DocumentQueue& queue, const EvalSettings& settings,
+          const EvalHooks& hooks)
+      : contenders_(contenders), queue_(queue), settings_(settings), hooks_(hooks) {
+    for (const ScoredModel& contender : contenders_) {
+      scorers_.emplace_back(contender.model, contender.switches, 0);
+      result_.labels.push_back(contender.label);
+      result_.seconds.push_back(0);
+      result_.pace.emplace_back(settings_.chunk);
+      for (const int64_t id : {contender.model->bos_token_id(), contender.model->eos_token_id()})
+        if (id >= 0 && id < static_cast<int64_t>(is_marker_.size())) is_marker_[id] = true;
+    }
+  }
+
+  Evaluation run() {
+    while (fill_rows()) {
+      if (hooks_.stop && hooks_.stop()) {
+        result_.stopped = true;
+        break;
+      }
+      for (OpenStream& row : rows_) read_chunk(row);
+      for (size_t c = 0; c < contenders_.size(); ++c) score_with(c);
+      for (OpenStream& row : rows_) row.score.bytes += static_cast<int64_t>(row.chunk.size());
+      if (hooks_.progress) hooks_.progress(bytes_, finished_.size());
+    }
+    for (OpenStream& row : rows_)
+      if (row.score.bytes > 0) finished_.push_back(std::move(row));
+    std::sort(finished_.begin(), finished_.end(),
+              [](const OpenStream& a, const OpenStream& b) { return a.number < b.number; });
+    for (OpenStream& row : finished_) result_.documents.push_back(std::move(row.score));
+    return std::move(result_);
+  }
+
+ private:
+  // Documents that have ended make room for the next ones; false when all are read.
+  bool fill_rows() {
+    std::vector<int64_t> from;
+    std::vector<OpenStream> kept;
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      if (rows_[r].ended) {
+        rows_[r].document = nullptr;
+        finished_.push_back(std::move(rows_[r]));
+      } else {
+        from.push_back(static_cast<int64_t>(r));
+        kept.push_back(std::move(rows_[r]));
+      }
+    }
+    rows_ = std::move(kept);
+    while (static_cast<int64_t>(rows_.size()) < settings_.rows) {
+      std::shared_ptr<OpenDocument> document = queue_.next();
+      if (document == nullptr) break;
+      OpenStream row;
+      row.number = opened_++;
+      row.score.name = document->name();
+      row.score.scores.assign(contenders_.size(), PositionSums(settings_.window));
+      row.document = std::move(document);
+      rows_.push_back(std::move(row));
+      from.push_back(StreamScorer::kNewRow);
+    }
+    if (rows_.empty()) return false;
+    for (StreamScorer& scorer : scorers_) scorer.arrange(from);
+    return true;
+  }
+
+  void read_chunk(OpenStream& row) {
+    row.chunk = row.document->read(static_cast<size_t>(settings_.chunk));
+    bytes_ += static_cast<int64_t>(row.chunk.size());
+    row.ended = static_cast<int64_t>(row.chunk.size()) < settings_.chunk;
+    for (const unsigned char byte : row.chunk) result_.marker_bytes += is_marker_[byte] ? 1 : 0;
+    if (row.ended) row.score.complete = row.document->complete();
+  }
+
+  // The ids of the row's chunk that this contender is to score.
+  std::vector<int64_t> ids_for(const OpenStream& row, const ScoredModel& contender) const {
+    std::string_view bytes = row.chunk;
+    bool to_the_end = row.ended && row.score.complete;
+    if (contender.limit > 0) {
+      const int64_t left = std::max<int64_t>(0, contender.limit - row.score.bytes);
+      to_the_end = to_the_end && static_cast<int64_t>(bytes.size()) < left;
+      bytes = bytes.substr(0, static_cast<size_t>(left));
+    }
+    std::vector<int64_t> ids;
+    ids.reserve(bytes.size() + 1);
+    for (const char byte : bytes) ids.push_back(static_cast<unsigned char>(byte));
+    if (settings_.score_eos && to_the_end) ids.push_back(contender.model->eos_token_id());
+    return ids;
+  }
+
+  void score_with(size_t c) {
+    std::vector<std::vector<int64_t>> ids;
+    PacePoint pass;
+    for (const OpenStream& row : rows_) {
+      ids.push_back(ids_for(row, contenders_[c]));
+      pass.bytes += static_cast<int64_t>(ids.back().size());
+      if (!ids.back().empty()) pass.first = std::max(pass.first, row.score.bytes);
+    }
+    if (pass.bytes == 0) return;
+    const double begin = steady_seconds();
+    const auto bits = scorers_[c].score(std::vector<std::span<const int64_t>>(ids.begin(), ids.end()));
+    pass.seconds = steady_seconds() - begin;
+    pass.fastest = pass.seconds / static_cast<double>(pass.bytes);
+    result_.seconds[c] += pass.seconds;
+    for (size_t r = 0; r < rows_.size(); ++r) rows_[r].score.scores[c].add(bits[r]);
+    pass.state_bytes = scorers_[c].state().bytes();
+    pass.resident_bytes = resident_bytes();
+    result_.pace[c].add(pass);
+  }
+
+  const std::vector<ScoredModel>& contenders_;
+  DocumentQueue& queue_;
+  EvalSettings settings_;
+  const EvalHooks& hooks_;
+  std::vector<StreamScorer> scorers_;  // one per contender
+  std::vector<OpenStream> rows_, finished_;
+  std::array<bool, 256> is_marker_{};
+  size_t opened_ = 0;
+  int64_t bytes_ = 0;
+  Evaluation result_;
+};
+
+}  // namespace
+
+int64_t Evaluation::bytes() const {
+  int64_t sum = 0;
+  for (const DocumentScore& document : documents) sum += document.bytes;
+  return sum;
+}
+
+int64_t Evaluation::scored(size_t contender) const {
+  int64_t sum = 0;
+  for (const DocumentScore& document : documents) sum += document.scores.at(contender).count();
+  return sum;
+}
+
+Evaluation evaluate(const std::vector<ScoredModel>& contenders, DocumentQueue& queue, const EvalSettings& settings,
+                    const EvalHooks& hooks) {
+  if (settings.chunk < 1 || settings.rows < 1 || settings.window < 1)
+    fail("chunk is {}, rows {} and window {}; expected numbers above 0", settings.chunk, settings.rows,
+         settings.window);
+  for (const ScoredModel& contender : contenders) {
+    require_byte_vocabulary(*contender.model, contender.label);
+    const int64_t eos = contender.model->eos_token_id();
+    if (settings.score_eos && (eos < 0 || eos >= contender.model->vocab_size()))
+      fail("{} has no EOS to score: eos_token_id is {}; leave the option away", contender.label, eos);
+  }
+  return Reading(contenders, queue, settings, hooks).run();
+}
+
+int64_t rows_for_threads(int threads) { return std::clamp<int64_t>(threads / 2, 1, 16); }
+
+}  // namespace pmnet

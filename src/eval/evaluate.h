@@ -1,0 +1,58 @@
+// Reads documents once and scores every byte with several models side by side.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "eval/documents.h"
+#include "eval/position_sums.h"
+#include "eval/stream_scorer.h"
+
+namespace pmnet {
+
+struct ScoredModel {
+  std::string label;
+  std::shared_ptr<const LanguageModel> model;
+  MemorySwitches switches;
+  int64_t limit = 0;  // bytes that it reads of each document; 0: all
+};
+
+struct EvalSettings {
+  int64_t chunk = 1024;    // bytes per pass and document
+  int64_t rows = 1;        // documents at once
+  bool score_eos = false;  // as one more byte at the end of each whole document
+  int64_t window = PositionSums::kFirstWindow;
+};
+
+struct DocumentScore {
+  std::string name;
+  int64_t bytes = 0;                 // read
+  bool complete = false;             // to its end, rather than to a limit
+  std::vector<PositionSums> scores;  // one per contender
+};
+
+struct Evaluation {
+  std::vector<std::string> labels;
+  std::vector<DocumentScore> documents;  // in the order of the texts
+  std::vector<double> seconds;           // that each contender took
+  std::vector<PaceCurve> pace;           // of each contender, by the position of the furthest document
+  int64_t marker_bytes = 0;              // bytes of the texts that some contender takes for BOS or EOS
+  bool stopped = false;                  // before the end: unfinished documents are there as far as they were read
+
+  int64_t bytes() const;
+  int64_t scored(size_t contender) const;
+};
+
+struct EvalHooks {
+  std::function<void(int64_t bytes, size_t documents)> progress;  // read so far, ended so far
+  std::function<bool()> stop;                                     // asked between passes
+};
+
+Evaluation evaluate(const std::vector<ScoredModel>& contenders, DocumentQueue& queue, const EvalSettings& settings,
+                    const EvalHooks& hooks = {});
+
+// Documents to read at once so that this many threads have work: a single stream of short passes leaves many idle.
+int64_t rows_for_threads(int threads);
+
+}  // namespace pmnet

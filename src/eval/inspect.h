@@ -1,0 +1,61 @@
+// What the memory of a PMNet does while it reads a text.
+//
+// A byte has two sides: what it cost (predicted from everything before it) and the way it took through the tree when it
+// was read. Letters: T bytes, H levels, G groups of a level, N slots of a group, M phases of a slot.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/language_model.h"
+
+namespace pmnet {
+
+struct LevelView {
+  std::vector<int64_t> load;  // [G]: how many bytes wrote to each group
+  std::vector<float> phases;  // [G,N,M]: radians in [-pi, pi) after the last byte, without embeddings
+  double slots_per_read = 0;  // exp of the mean entropy of the read weights: 1 to N
+  double route_changes = 0;   // share of the bytes that went to another group than the byte before
+};
+
+struct Inspection {
+  std::string text;
+  int64_t slots = 0, phases = 0;  // N, M
+  bool recurrence = true;         // false: the model keeps nothing, all phases are zero
+  std::vector<double> bits;       // [T]
+  std::vector<int32_t> groups;    // [T,H]: the group each byte wrote to
+  std::vector<int32_t> chosen;    // [T,H]: its slot of largest weight, which leads to the next level
+  std::vector<float> weights;     // [T,H,N]: how the write was spread over the slots
+  std::vector<LevelView> levels;  // [H]
+
+  int64_t num_bytes() const { return static_cast<int64_t>(text.size()); }
+  int64_t num_levels() const { return static_cast<int64_t>(levels.size()); }
+  double bits_per_byte() const;
+};
+
+// UserError when the model has no memory; `name` opens the sentence.
+void require_memory(const LanguageModel& model, const std::string& name);
+
+// Reads the text as one stream that begins with BOS. `read_on` is told after each pass how many bytes were read; when
+// it returns false, the inspection ends there.
+Inspection inspect(const std::shared_ptr<const LanguageModel>& model, std::string text,
+                   const std::function<bool(int64_t bytes_read)>& read_on);
+
+struct SlotName {
+  int64_t level = 0, group = 0, slot = 0;
+  bool operator==(const SlotName&) const = default;
+};
+
+// "LEVEL.GROUP.SLOT" is one slot, "LEVEL.GROUP" all slots of a group. What the tree does not have is a UserError.
+std::vector<SlotName> parse_slots(const LanguageModel& model, const std::vector<std::string>& names);
+// The slots of the busiest group of each level.
+std::vector<SlotName> busiest_slots(const Inspection& inspection);
+
+// Arrays bytes, bits, groups, chosen, weights, and load_H, phases_H of each level H.
+void write_arrays(const Inspection& inspection, const std::filesystem::path& npz_file);
+
+}  // namespace pmnet

@@ -1,0 +1,58 @@
+#include "eval/line_scores.h"
+
+#include <algorithm>
+
+namespace pmnet {
+
+LineScorer::LineScorer(std::shared_ptr<const LanguageModel> model, const LineScorerOptions& options, Take take)
+    : scorer_(std::move(model), options.switches), options_(options), take_(std::move(take)) {
+  current_.line = 1;
+}
+
+void LineScorer::push(std::string_view bytes) {
+  while (!bytes.empty()) {
+    size_t size = std::min(bytes.size(), static_cast<size_t>(options_.chunk));
+    // With the memory carried on, a pass may run across lines; else it ends with its line.
+    const size_t line_end = options_.independent ? bytes.find('\n') : bytes.npos;
+    if (line_end != bytes.npos) size = std::min(size, line_end + 1);
+    score(bytes.substr(0, size), /*lines_end_inside=*/true);
+    bytes.remove_prefix(size);
+  }
+}
+
+void LineScorer::push_line(std::string_view text) {
+  for (; !text.empty(); text.remove_prefix(std::min(text.size(), static_cast<size_t>(options_.chunk))))
+    score(text.substr(0, static_cast<size_t>(options_.chunk)), /*lines_end_inside=*/false);
+  score("\n", /*lines_end_inside=*/true);
+}
+
+void LineScorer::score(std::string_view bytes, bool lines_end_inside) {
+  std::vector<int64_t> ids;
+  for (const char byte : bytes) ids.push_back(static_cast<unsigned char>(byte));
+  const std::vector<double> bits = scorer_.score(ids);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    ++current_.bytes;
+    current_.bits += bits[i];
+    if (lines_end_inside && bytes[i] == '\n') {
+      end_line();
+    } else if (current_.text.size() < options_.keep_text) {
+      current_.text += bytes[i];
+    } else {
+      current_.text_cut = options_.keep_text > 0;
+    }
+  }
+}
+
+void LineScorer::end_line() {
+  take_(current_);
+  const uint64_t next = current_.line + 1;
+  current_ = LineScore();
+  current_.line = next;
+  if (options_.independent) scorer_.arrange({StreamScorer::kNewRow});
+}
+
+void LineScorer::finish() {
+  if (current_.bytes > 0) end_line();
+}
+
+}  // namespace pmnet

@@ -1,0 +1,244 @@
+// Decoding: one byte per stream and no graph. The layers are those of PMNet::hidden, on plain pointers: at this size
+// what costs is reading the weights, and every tensor made on the way would be time during which none are read.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <numbers>
+
+#include "kernels/phase_attention.h"
+#include "kernels/phasor.h"
+#include "kernels/rows.h"
+#include "kernels/window_attention.h"
+#include "model/pmnet.h"
+
+namespace pmnet {
+
+namespace {
+
+// Vectors of floats that start a cache line: a load that crosses two takes twice as long.
+template <typename T>
+struct CacheLineAllocator {
+  using value_type = T;
+  static constexpr std::align_val_t kLine{64};
+  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
+  void deallocate(T* data, size_t) { ::operator delete(data, kLine); }
+  bool operator==(const CacheLineAllocator&) const = default;
+};
+using Floats = std::vector<float, CacheLineAllocator<float>>;
+
+ops::FewProduct product(const Linear& layer, int64_t vectors, const Floats& x, Floats& y) {
+  const int64_t rows = layer.num_outputs(), cols = layer.num_inputs();
+  return {layer.matrix(), rows, layer.bias_data(), vectors, x.data(), cols, y.data(), rows};
+}
+
+void add_to(Floats& sum, const Floats& x) {
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
+}
+
+// A tensor that may be written into: the same one if nobody else holds it, else a copy.
+void make_own(Tensor& tensor) {
+  if (tensor.use_count() > 1 || tensor.storage().use_count() > 1 || !tensor.is_contiguous())
+    tensor = tensor.clone(at::MemoryFormat::Contiguous);
+}
+
+}  // namespace
+
+struct PMNet::Step {
+  const PMNet& model;
+  State& state;
+  const RotaryTable& rotary;
+  int64_t B;
+
+  Floats x = {}, unit = {};         // [B,d]: the residual stream, and its norm
+  std::vector<int64_t> group = {};  // [B]: where the token of each stream is in the tree
+  std::vector<int32_t> path = {};   // [B,N,M]: turns collected root to here
+  Floats features = {};             // [B,N,2M] of the current level
+  Floats queries = {}, keys = {};   // of one read after the other
+  Floats unused = {};               // what a kernel also returns and nobody reads
+
+  void attend(const DecoderLayer& layer, AttentionState& past);
+  void write(const MemoryWrite& module, int64_t level);
+  void read(const MemoryRead& module);
+  void run_mlp(const DecoderLayer& layer);
+
+  void normalize(const RmsNorm& norm, Floats& y);
+  void find_features(int64_t level, const int32_t* path_above);
+};
+
+void PMNet::Step::normalize(const RmsNorm& norm, Floats& y) {
+  y.resize(x.size());
+  unused.resize(B);
+  kernels::rms_norm(B, norm.weight.size(0), x.data(), norm.weight.const_data_ptr<float>(), norm.eps, y.data(),
+                    unused.data());
+}
+
+void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
+  const Attention& attention = layer.self_attn;
+  const AttentionShape& s = attention.shape;
+  const int64_t query_width = s.num_heads * s.head_dim, key_width = s.num_kv_heads * s.head_dim;
+  Floats q(B * query_width), k(B * key_width), v(B * key_width), out(B * query_width), y(x.size());
+  normalize(layer.input_layernorm, unit);
+  ops::multiply_few({product(attention.q_proj, B, unit, q), product(attention.k_proj, B, unit, k),
+                     product(attention.v_proj, B, unit, v)});
+  unused.resize(B * s.num_heads);
+  const auto rotate = [&](Floats& heads, int64_t count, const RmsNorm& norm) {
+    kernels::norm_rotate({B, count, s.head_dim}, heads.data(), norm.weight.const_data_ptr<float>(),
+                         rotary.cos.const_data_ptr<float>(), rotary.sin.const_data_ptr<float>(), s.norm_eps,
+                         heads.data(), unused.data());
+  };
+  rotate(q, s.num_heads, attention.q_norm);
+  rotate(k, s.num_kv_heads, attention.k_norm);
+  append_token(past.keys, k.data(), s.window);
+  append_token(past.values, v.data(), s.window);
+
+  const int64_t num_keys = past.keys.size(1), shared = s.num_heads / s.num_kv_heads;
+  const int64_t* positions = state.positions.const_data_ptr<int64_t>();
+  const float *all_keys = past.keys.const_data_ptr<float>(), *all_values = past.values.const_data_ptr<float>();
+  const int64_t tasks = B * s.num_heads;
+  Floats log_sums(tasks);
+  at::parallel_for(0, tasks, /*grain_size=*/1, [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) {
+      const int64_t b = task / s.num_heads, head = task % s.num_heads;
+      const kernels::AttentionHead shape{.num_queries = 1,
+                                         .num_keys = num_keys,
+                                         .width = s.head_dim,
+                                         .query_stride = query_width,
+                                         .key_stride = key_width,
+                                         .window = s.window,
+                                         .first_key = std::max<int64_t>(num_keys - positions[b] - 1, 0),
+                                         .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
+                                         .drop_threshold = 0,
+                                         .keep_scale = 1,
+                                         .row_key = 0,
+                                         .head = 0,
+                                         .first_position = 0};
+      const int64_t key = head / shared * s.head_dim;
+      kernels::attend(shape, 0, 1, q.data() + task * s.head_dim, all_keys + b * past.keys.stride(0) + key,
+                      all_values + b * past.values.stride(0) + key, out.data() + task * s.head_dim, &log_sums[task]);
+    }
+  });
+  forget_oldest(past, s.window);
+  ops::multiply_few({product(attention.o_proj, B, out, y)});
+  add_to(x, y);
+}
+
+void PMNet::Step::find_features(int64_t level, const int32_t* path_above) {
+  const Tensor& embeddings = model.memory_embeddings[level];
+  const int64_t N = embeddings.size(1), M = embeddings.size(2), width = N * M;
+  std::vector<int64_t> turns(width);
+  std::vector<int32_t> anchors(width);
+  constexpr int64_t kAlone = 0;  // each stream brings the anchors of its own group
+  features.resize(B * width * 2);
+  for (int64_t b = 0; b < B; ++b) {
+    kernels::radians_to_turns(width, embeddings.const_data_ptr<float>() + group[b] * width, turns.data());
+    for (int64_t i = 0; i < width; ++i) anchors[i] = static_cast<int32_t>((turns[i] + (int64_t{1} << 31)) >> 32);
+    kernels::circle_features(1, N, M, path_above ? path_above + b * width : nullptr, anchors.data(), &kAlone,
+                             features.data() + b * width * 2);
+  }
+}
+
+// Eq. 1-6.
+void PMNet::Step::write(const MemoryWrite& module, int64_t level) {
+  const int64_t N = model.config_.num_memory, M = model.config_.memory_size, G = model.config_.num_groups(level);
+  const bool root = level == 0;
+  Floats q(B * M), v(B * M), m(B * M), a(B * N);
+  keys.resize(B * N * M);
+  normalize(module.norm, unit);
+  find_features(level, root ? nullptr : path.data());
+  ops::FewProduct keys_product = product(module.proj_k, B * N, features, keys);
+  keys_product.bias = nullptr;  // phase_scores adds it
+  ops::multiply_few({product(module.proj_q, B, unit, q), keys_product, product(module.proj_v, B, unit, v)});
+  kernels::phase_scores({N, 1, M}, B, q.data(), keys.data(), module.proj_k.bias_data(), a.data());
+  ops::FewProduct update = product(module.proj_out, B, v, m);
+  update.bias = nullptr;  // tanh_rows adds it
+  ops::multiply_few({update});
+  kernels::tanh_rows(B, M, m.data(), module.proj_out.bias_data());
+  for (float& radians : m) radians *= std::numbers::pi_v<float>;
+
+  make_own(*state.memory[level].turns);
+  int64_t* turns = state.memory[level].turns->mutable_data_ptr<int64_t>();
+  path.resize(B * N * M);
+  for (int64_t b = 0; b < B; ++b) {
+    const int64_t at = b * N * M;
+    kernels::phasor_scan({1, N, M, 0, M}, a.data() + b * N, m.data() + b * M, &group[b],
+                         root ? nullptr : path.data() + at, turns + b * G * N * M, path.data() + at);
+  }
+  find_features(level, path.data());
+  for (int64_t b = 0; b < B; ++b) {
+    const auto weights = a.begin() + b * N;
+    group[b] = group[b] * N + (std::max_element(weights, weights + N) - weights);  // the first of equals
+  }
+}
+
+// Eq. 7-8.
+void PMNet::Step::read(const MemoryRead& module) {
+  const int64_t N = model.config_.num_memory, M = model.config_.memory_size, R = module.num_heads;
+  Floats a(B * R * N), mixed(B * R * 2 * M), heads(B * R * M), y(x.size());
+  queries.resize(B * R * M);
+  keys.resize(B * N * R * M);
+  normalize(module.norm, unit);
+  ops::FewProduct keys_product = product(module.proj_kv, B * N, features, keys);
+  keys_product.rows = keys_product.y_stride = R * M;  // proj_kv holds the keys' rows, then the values'
+  keys_product.bias = nullptr;                        // phase_scores adds it
+  ops::multiply_few({product(module.proj_q, B, unit, queries), keys_product});
+  kernels::phase_scores({N, R, M}, B, queries.data(), keys.data(), module.proj_kv.bias_data(), a.data());
+
+  kernels::mix_features(N, R, 2 * M, B, a.data(), features.data(), mixed.data());
+  std::vector<ops::FewProduct> values;
+  for (int64_t r = 0; r < R; ++r) {
+    const int64_t first = (R + r) * M;
+    values.push_back({module.proj_kv.matrix(first), M, module.proj_kv.bias_data(first), B, mixed.data() + r * 2 * M,
+                      R * 2 * M, heads.data() + r * M, R * M});
+  }
+  ops::multiply_few(values);
+  ops::multiply_few({product(module.proj_out, B, heads, y)});
+  add_to(x, y);
+}
+
+void PMNet::Step::run_mlp(const DecoderLayer& layer) {
+  const Mlp& mlp = layer.mlp;
+  Floats gate(B * mlp.gate_proj.num_outputs()), up(gate.size()), y(x.size());
+  normalize(layer.post_attention_layernorm, unit);
+  ops::multiply_few({product(mlp.gate_proj, B, unit, gate), product(mlp.up_proj, B, unit, up)});
+  kernels::swiglu(gate.size(), gate.data(), up.data(), gate.data());
+  ops::multiply_few({product(mlp.down_proj, B, gate, y)});
+  add_to(x, y);
+}
+
+bool PMNet::can_step(const Tensor& ids, const State* state, const ForwardOptions& options, const Trace* trace) const {
+  const MemorySwitches& m = options.memory;
+  const bool plain_memory =
+      m.recurrence.value_or(config_.memory_cumsum) && !m.unconstrained && m.zero_embeddings == ZeroEmbeddings::kNone;
+  return state != nullptr && trace == nullptr && ids.size(1) == 1 &&
+         ids.size(0) * std::max<int64_t>(config_.num_memory, 1) <= ops::kFewVectors && !at::GradMode::is_enabled() &&
+         !options.training && !options.lengths && plain_memory && ops::current_path() == ops::Path::kFast &&
+         embed_tokens.scalar_type() == at::kFloat && embed_tokens.is_cpu();
+}
+
+Tensor PMNet::step(const Tensor& ids, State& state) const {
+  const int64_t B = ids.size(0), d = config_.hidden_size;
+  RotaryTable rotary = rotary_table(state.positions, 1, config_.head_dim, config_.rope_theta, at::kFloat);
+  for (Tensor* table : {&rotary.cos, &rotary.sin}) *table = table->expand({B, 1, table->size(2)}).contiguous();
+  Step pass{.model = *this, .state = state, .rotary = rotary, .B = B};
+  pass.x.resize(B * d);
+  pass.group.assign(B, 0);
+  const Tensor embedded = embed_tokens.index_select(0, ids.flatten());
+  std::copy_n(embedded.const_data_ptr<float>(), B * d, pass.x.begin());
+  for (int64_t l = 0; l < config_.num_layers; ++l) {
+    const DecoderLayer& layer = layers[l];
+    pass.attend(layer, state.attention[l]);
+    if (layer.memory_write_module) pass.write(*layer.memory_write_module, config_.level_of(l));
+    if (layer.memory_read_module) pass.read(*layer.memory_read_module);
+    pass.run_mlp(layer);
+  }
+  state.positions = state.positions + 1;
+  Tensor hidden = at::empty({B, 1, d}, embed_tokens.options());
+  pass.normalize(norm, pass.unit);
+  std::copy(pass.unit.begin(), pass.unit.end(), hidden.mutable_data_ptr<float>());
+  return hidden;
+}
+
+}  // namespace pmnet

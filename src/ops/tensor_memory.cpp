@@ -1,0 +1,123 @@
+#include "ops/tensor_memory.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <list>
+#include <mutex>
+#include <new>
+
+namespace pmnet::ops {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kLarge = size_t{1} << 20;  // smaller tensors stay with malloc
+constexpr size_t kRounding = size_t{64} << 10;
+
+size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Maps a block that starts a huge page; what was mapped around it only to get there is given back.
+char* map_block(size_t bytes) {
+  const size_t mapped = bytes + kHugePage;
+  void* raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED) return nullptr;
+  char* begin = static_cast<char*>(raw);
+  char* block = reinterpret_cast<char*>(rounded(reinterpret_cast<uintptr_t>(begin), kHugePage));
+  if (block > begin) munmap(begin, block - begin);
+  char *end = begin + mapped, *used = block + bytes;
+  if (end > used) munmap(used, end - used);
+  madvise(block, bytes, MADV_HUGEPAGE);  // a wish: without it everything works, with smaller pages
+  return block;
+}
+
+class BlockAllocator final : public c10::Allocator {
+ public:
+  explicit BlockAllocator(c10::Allocator* small) : small_(small) {}
+
+  c10::DataPtr allocate(size_t bytes) override {
+    if (bytes < kLarge) return small_->allocate(bytes);
+    const size_t size = rounded(bytes, kRounding);
+    char* block = take(size);
+    return {block, new Used{this, block, size}, &give_back, c10::Device(c10::DeviceType::CPU)};
+  }
+  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+
+  TensorMemory counts() {
+    const std::lock_guard lock(mutex_);
+    return {static_cast<int64_t>(in_use_), static_cast<int64_t>(waiting_bytes_), static_cast<int64_t>(most_in_use_)};
+  }
+
+ private:
+  struct Used {
+    BlockAllocator* owner;
+    char* block;
+    size_t size;
+  };
+  struct Waiting {
+    char* block;
+    size_t size;
+  };
+
+  char* take(size_t size) {
+    const std::lock_guard lock(mutex_);
+    in_use_ += size;
+    most_in_use_ = std::max(most_in_use_, in_use_);
+    const auto same = [&](const Waiting& w) { return w.size == size; };
+    if (const auto found = std::find_if(waiting_.begin(), waiting_.end(), same); found != waiting_.end()) {
+      char* block = found->block;
+      waiting_bytes_ -= size;
+      waiting_.erase(found);
+      return block;
+    }
+    // Sizes change, with the length of a text say: the blocks that have waited longest make room for the new ones.
+    while (!waiting_.empty() && in_use_ + waiting_bytes_ > most_in_use_ + most_in_use_ / 32) drop_oldest();
+    char* block = map_block(size);
+    while (block == nullptr && !waiting_.empty()) {
+      drop_oldest();
+      block = map_block(size);
+    }
+    if (block != nullptr) return block;
+    in_use_ -= size;
+    throw std::bad_alloc();
+  }
+
+  void drop_oldest() {
+    const Waiting& oldest = waiting_.back();
+    munmap(oldest.block, oldest.size);
+    waiting_bytes_ -= oldest.size;
+    waiting_.pop_back();
+  }
+
+  static void give_back(void* context) {
+    const auto* used = static_cast<Used*>(context);
+    {
+      const std::lock_guard lock(used->owner->mutex_);
+      used->owner->waiting_.push_front({used->block, used->size});
+      used->owner->waiting_bytes_ += used->size;
+      used->owner->in_use_ -= used->size;
+    }
+    delete used;
+  }
+
+  c10::Allocator* small_;
+  std::mutex mutex_;
+  std::list<Waiting> waiting_;  // latest first: its pages are most likely still in the caches
+  size_t in_use_ = 0, waiting_bytes_ = 0, most_in_use_ = 0;
+};
+
+BlockAllocator* installed = nullptr;  // never freed: tensors may outlive everything else
+
+}  // namespace
+
+void reuse_tensor_memory() {
+  if (installed != nullptr) return;
+  installed = new BlockAllocator(c10::GetCPUAllocator());
+  c10::SetCPUAllocator(installed, /*priority=*/1);
+}
+
+TensorMemory tensor_memory() { return installed != nullptr ? installed->counts() : TensorMemory{}; }
+
+}  // namespace pmnet::ops

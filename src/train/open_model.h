@@ -1,0 +1,31 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+
+namespace pmnet {
+
+struct OpenedModel {
+  std::shared_ptr<LanguageModel> model;
+  AnyConfig config;
+  std::string hash;
+  std::filesystem::path folder;  // where the weights lie
+};
+
+// What a person names as a model: its folder, or that of a training run, whose newest whole checkpoint is meant.
+// Warnings go to stderr as notes.
+OpenedModel open_model(const std::string& folder);
+std::filesystem::path weights_folder(const std::string& folder);
+
+// Whether it is a PMNet whose memory can be switched off.
+bool has_memory(const AnyConfig& config);
+
+// "LABEL=DIR", or a folder, whose name is then the label.
+struct NamedModel {
+  std::string label, folder;
+};
+NamedModel parse_named_model(const std::string& text);
+
+}  // namespace pmnet

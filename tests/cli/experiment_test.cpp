@@ -1,0 +1,79 @@
+#include <filesystem>
+
+#include "cli/program.h"
+#include "temporary_folder.h"
+
+namespace pmnet {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string in(const TemporaryFolder& folder, const std::string& name) { return (folder / name).string(); }
+
+TEST(ExperimentCommand, MistakesAreNamedAndNothingIsMade) {
+  const TemporaryFolder folder;
+  const std::string out = in(folder, "out");
+  expect_user_error("experiment recal --out " + out, "did you mean 'recall'");
+  expect_user_error("experiment recall --recipe smok --out " + out, "did you mean 'smoke'");
+  expect_user_error("experiment recall --recipe smoke --out " + out + " --set stpes=3", "did you mean 'steps'");
+  expect_user_error("experiment recall --recipe smoke --out " + out + " --set steps", "expected key=value");
+  expect_user_error("experiment recall --recipe smoke --out " + out + " --seeds 0", "seeds is 0");
+  expect_user_error("experiment recall --recipe smoke --out " + out + " --text a.txt", "unknown key 'text'");
+  expect_user_error("experiment copy --recipe smoke --out " + out + " --reading loose", "reading is 'loose'");
+  expect_user_error("experiment recall --recipe smoke", "--out is missing");
+  expect_user_error("experiment all --recipe smoke --out " + out + " --set nonsense=1", "'nonsense'");
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(ExperimentCommand, RunsOnceAndRefusesOtherSettings) {
+  const TemporaryFolder folder;
+  const std::string command =
+      "experiment copy --recipe smoke --reading strict --set steps=4 --out " + in(folder, "out");
+  const ProgramResult first = run_program(command);
+  EXPECT_EQ(first.exit_code, 0) << first.output;
+  EXPECT_NE(first.output.find("0 finished"), std::string::npos) << first.output;
+  EXPECT_NE(first.output.find("strict reading (figure 4)"), std::string::npos) << first.output;
+  EXPECT_TRUE(fs::exists(folder / "out" / "report.html"));
+  const ProgramResult second = run_program(command);
+  EXPECT_EQ(second.exit_code, 0) << second.output;
+  EXPECT_NE(second.output.find("4 parts, 4 finished"), std::string::npos) << second.output;
+  expect_user_error(command + " --seeds 2", "seeds is 1 there and 2 here");
+}
+
+// In the order of the table: some read with the models that others have trained.
+TEST(ExperimentCommand, AllOfThemRunInOrder) {
+  const TemporaryFolder folder;
+  const ProgramResult all = run_program("experiment all --recipe smoke --set steps=4 --out " + in(folder, "out"));
+  ASSERT_EQ(all.exit_code, 0) << all.output;
+  for (const char* name : {"recall", "copy", "compare", "long-context", "anchors", "stability"})
+    EXPECT_TRUE(fs::exists(folder / "out" / name / "report.html")) << name << "\n" << all.output;
+  EXPECT_TRUE(fs::exists(folder / "out" / "report.html"));
+  EXPECT_TRUE(fs::exists(folder / "out" / "report.md"));
+}
+
+TEST(ExperimentCommand, ADryRunPrintsThePlanAndWritesNothing) {
+  const TemporaryFolder folder;
+  const ProgramResult plan = run_program("experiment recall --recipe smoke --dry-run --out " + in(folder, "out"));
+  EXPECT_EQ(plan.exit_code, 0) << plan.output;
+  EXPECT_NE(plan.output.find("train pmnet, seed 1"), std::string::npos) << plan.output;
+  EXPECT_NE(plan.output.find("parameters"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder / "out"));
+}
+
+TEST(ExperimentCommand, ASignalStopsItAndTheSameCommandGoesOn) {
+  const TemporaryFolder folder;
+  const std::string arguments =
+      "experiment recall --recipe smoke --set steps=2000 --set finish_at=2 --threads 1 --out " + in(folder, "out");
+  const fs::path training = folder / "out" / "parts" / "train-pmnet-seed-1";
+  const ProgramResult stopped = run_shell(
+      fmt::format("'{}' {} 2>&1 & pid=$!; for i in $(seq 300); do [ -e '{}' ] && break; sleep 0.1; done; sleep 0.5; "
+                  "kill -TERM $pid; wait $pid",
+                  PMNET_PROGRAM, arguments, (training / "metrics.jsonl").string()));
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.output;
+  EXPECT_NE(stopped.output.find("stopped; the same command goes on"), std::string::npos) << stopped.output;
+  EXPECT_TRUE(fs::exists(training / "ckpt")) << "what was learned is kept";
+  EXPECT_FALSE(fs::exists(folder / "out" / "report.html"));
+}
+
+}  // namespace
+}  // namespace pmnet

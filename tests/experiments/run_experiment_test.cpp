@@ -1,0 +1,242 @@
+// The framework, on an experiment that computes nothing: what is repeated, resumed, refused and reported.
+#include "experiments/run_experiment.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "base/file.h"
+#include "base/folder_lock.h"
+#include "base/json.h"
+#include "temporary_folder.h"
+#include "user_error_of.h"
+
+namespace pmnet {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct CountSettings : Settings {
+  int64_t steps = 3;
+  double rate = 0.5;
+  bool loud = false;
+  std::string word = "one";
+  std::vector<int64_t> sizes = {1, 2};
+  void visit(const Visitor& visitor) override {
+    visitor("steps", &steps, "");
+    visitor("rate", &rate, "");
+    visitor("loud", &loud, "");
+    visitor("word", &word, "");
+    visitor("sizes", &sizes, "");
+  }
+  std::vector<std::string> problems() override {
+    if (steps <= 0) return {"steps must be above 0"};
+    return {};
+  }
+};
+
+// What the parts did, and when the second is to be interrupted.
+struct Journal {
+  std::vector<std::string> runs;
+  int64_t interrupt_at = -1;
+};
+Journal journal;
+
+class CountExperiment : public Experiment {
+ public:
+  Settings& settings() override { return settings_; }
+
+  std::vector<Part> parts() override {
+    Part first;
+    first.name = "count, to one";
+    first.cost = {10, 100, 1000};
+    first.estimate_seconds = [] {
+      journal.runs.push_back("timed");
+      return 2.0;
+    };
+    first.run = [](PartContext& context) {
+      journal.runs.push_back("first");
+      context.progress(0.5, "half");
+      return json{{"value", 1}, {"nothing", std::nan("")}};
+    };
+    Part second;
+    second.name = "count further";
+    second.cost = {10, 100, 3000};
+    second.run = [this](PartContext& context) {
+      int64_t value = context.partial().value_or(context.result_of("count, to one")).at("value");
+      for (; value < settings_.steps; ++value) {
+        journal.runs.push_back(fmt::format("count {}", value));
+        context.save_partial({{"value", value + 1}});
+        if (value + 1 == journal.interrupt_at) std::raise(SIGTERM);
+        context.stop().throw_if_requested();
+      }
+      return json{{"value", value}};
+    };
+    return {first, second};
+  }
+
+  Report report(const Results& results, const fs::path&) override {
+    journal.runs.push_back("report");
+    EXPECT_TRUE(std::isnan(number_of(results.at("count, to one").at("nothing"))));
+    Check check;
+    check.what = "count";
+    const double value = results.at("count further").at("value");
+    check.measured = {value, value - 0.5, value + 0.5, 2};
+    check.threshold = 2;
+    Finding finding;
+    finding.heading = "It counts";
+    finding.claim = "The count is at least two.";
+    finding.checks = {check};
+    return {"Counting", {"Counts from one."}, {finding}};
+  }
+
+ private:
+  CountSettings settings_;
+};
+
+const ExperimentEntry kEntry = {
+    "counting", "Counts", [](Recipe) -> std::unique_ptr<Experiment> { return std::make_unique<CountExperiment>(); }};
+
+class RunExperiment : public ::testing::Test {
+ protected:
+  RunExperiment() { journal = {}; }
+  ExperimentRequest request(const std::vector<std::pair<std::string, std::vector<std::string>>>& settings = {}) const {
+    return {Recipe::kSmoke, folder_ / "out", settings};
+  }
+  std::string text(const std::string& file) const { return read_file(folder_ / "out" / file, 1 << 20); }
+  std::vector<std::string> runs() const { return journal.runs; }
+
+  TemporaryFolder folder_;
+};
+
+using Words = std::vector<std::string>;
+
+TEST_F(RunExperiment, LeavesSettingsResultsAndReport) {
+  const ExperimentSummary summary = run_experiment(kEntry, request());
+  EXPECT_TRUE(summary.finished);
+  EXPECT_EQ(summary.report.title, "Counting");
+  EXPECT_EQ(runs(), (Words{"first", "count 1", "count 2", "report"}));
+  const json settings = json::parse(text("settings.json"));
+  EXPECT_EQ(settings.at("experiment"), "counting");
+  EXPECT_EQ(settings.at("recipe"), "smoke");
+  EXPECT_EQ(settings.at("settings").at("sizes"), json({1, 2}));
+  EXPECT_FALSE(settings.at("program").at("version").get<std::string>().empty());
+  EXPECT_GT(settings.at("machine").at("threads").get<int>(), 0);
+  EXPECT_EQ(json::parse(text("parts/count-further/result.json")).at("result").at("value"), 3);
+  for (const char* report : {"report.md", "report.html"}) {
+    EXPECT_NE(text(report).find("The count is at least two."), std::string::npos);
+    EXPECT_NE(text(report).find("expected at least 2: HOLDS"), std::string::npos);
+    EXPECT_NE(text(report).find("Counts from one."), std::string::npos);
+  }
+}
+
+TEST_F(RunExperiment, FinishedPartsAreNotRepeated) {
+  run_experiment(kEntry, request());
+  fs::remove(folder_ / "out" / "parts" / "count-further" / "result.json");
+  fs::remove(folder_ / "out" / "parts" / "count-further" / "partial.json");
+  journal.runs.clear();
+  run_experiment(kEntry, request());
+  EXPECT_EQ(runs(), (Words{"count 1", "count 2", "report"}));
+  journal.runs.clear();
+  EXPECT_TRUE(run_experiment(kEntry, request()).finished);
+  EXPECT_EQ(runs(), Words{"report"});
+}
+
+TEST_F(RunExperiment, AnInterruptedPartGoesOn) {
+  journal.interrupt_at = 2;
+  EXPECT_FALSE(run_experiment(kEntry, request()).finished);
+  EXPECT_EQ(runs(), (Words{"first", "count 1"}));
+  EXPECT_FALSE(fs::exists(folder_ / "out" / "report.md"));
+  journal = {};
+  EXPECT_TRUE(run_experiment(kEntry, request()).finished);
+  EXPECT_EQ(runs(), (Words{"count 2", "report"}));
+}
+
+TEST_F(RunExperiment, OtherSettingsAreRefusedAndNothingChanges) {
+  run_experiment(kEntry, request());
+  const std::string before = text("settings.json");
+  journal.runs.clear();
+  const std::string error = user_error_of([&] { run_experiment(kEntry, request({{"steps", {"4"}}})); });
+  EXPECT_NE(error.find("steps is 3 there and 4 here"), std::string::npos) << error;
+  EXPECT_EQ(text("settings.json"), before);
+  EXPECT_TRUE(runs().empty());
+  EXPECT_NO_THROW(run_experiment(kEntry, request({{"steps", {"3"}}})));
+}
+
+TEST_F(RunExperiment, ForeignFoldersAreRefused) {
+  fs::create_directories(folder_ / "out");
+  FileWriter(folder_ / "out" / "letter.txt").finish();
+  EXPECT_NE(user_error_of([&] { run_experiment(kEntry, request()); }).find("not an experiment's"), std::string::npos);
+  EXPECT_FALSE(fs::exists(folder_ / "out" / "settings.json"));
+  EXPECT_NE(user_error_of([&] { run_experiment(kEntry, {Recipe::kSmoke, {}, {}}); }).find("--out"), std::string::npos);
+}
+
+TEST_F(RunExperiment, AnotherExperimentsFolderIsRefused) {
+  run_experiment(kEntry, request());
+  ExperimentEntry other = kEntry;
+  other.name = "measuring";
+  const std::string error = user_error_of([&] { run_experiment(other, request()); });
+  EXPECT_NE(error.find("holds the experiment 'counting', not 'measuring'"), std::string::npos) << error;
+}
+
+TEST_F(RunExperiment, OneProcessPerFolder) {
+  fs::create_directories(folder_ / "out");
+  const FolderLock lock(folder_ / "out", "another process");
+  const std::string error = user_error_of([&] { run_experiment(kEntry, request()); });
+  EXPECT_NE(error.find("is in use by another process: process "), std::string::npos) << error;
+}
+
+TEST_F(RunExperiment, ADryRunTimesOneStepAndWritesNothing) {
+  const std::string plan = plan_experiment(kEntry, request());
+  EXPECT_EQ(runs(), Words{"timed"});
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+  EXPECT_NE(plan.find("count further"), std::string::npos) << plan;
+  // The second part is not timed: three times the operations take three times as long.
+  EXPECT_NE(plan.find("6.0 s"), std::string::npos) << plan;
+  EXPECT_NE(plan.find("8.0 s"), std::string::npos) << plan;
+}
+
+TEST_F(RunExperiment, SettingsAreTypedAndMistakesNamed) {
+  const auto error_of = [&](const std::string& key, const Words& values) {
+    return user_error_of([&] { prepare_experiment(kEntry, request({{key, values}})); });
+  };
+  EXPECT_NE(error_of("stpes", {"4"}).find("did you mean 'steps'"), std::string::npos);
+  EXPECT_NE(error_of("text", {"a.txt"}).find("unknown key 'text'"), std::string::npos);
+  EXPECT_NE(error_of("steps", {"many"}).find("steps is 'many', expected a whole number"), std::string::npos);
+  EXPECT_NE(error_of("loud", {"yes"}).find("expected true or false"), std::string::npos);
+  EXPECT_NE(error_of("sizes", {"1", "x"}).find("expected a whole number"), std::string::npos);
+  EXPECT_NE(error_of("steps", {"0"}).find("steps must be above 0"), std::string::npos);
+  const auto experiment = prepare_experiment(
+      kEntry, request({{"steps", {"2k"}}, {"rate", {"0.25"}}, {"loud", {"true"}}, {"sizes", {"3", "4", "5"}}}));
+  EXPECT_EQ(experiment->settings().to_json(),
+            json({{"steps", 2000}, {"rate", 0.25}, {"loud", true}, {"word", "one"}, {"sizes", {3, 4, 5}}}));
+}
+
+TEST(Registry, NamesAreFoundAndMistakesSuggested) {
+  EXPECT_NE(user_error_of([] { recipe_of("smok"); }).find("did you mean 'smoke'"), std::string::npos);
+  EXPECT_NE(user_error_of([] { find_experiment("recal"); }).find("did you mean 'recall'"), std::string::npos);
+  for (const ExperimentEntry& entry : experiment_table())
+    for (const std::string& name : recipe_names()) {
+      const std::unique_ptr<Experiment> experiment = entry.make(recipe_of(name));
+      EXPECT_FALSE(experiment->settings().to_json().empty()) << entry.name << " " << name;
+    }
+}
+
+// The recipes of the synthetic tasks are sound as they stand.
+TEST(Registry, SyntheticRecipesHaveNoProblems) {
+  for (const char* name : {"recall", "copy", "stability"})
+    for (const std::string& recipe : recipe_names()) {
+      const auto experiment = find_experiment(name).make(recipe_of(recipe));
+      EXPECT_TRUE(experiment->settings().problems().empty()) << name << " " << recipe;
+      EXPECT_FALSE(experiment->parts().empty());
+    }
+}
+
+TEST(FolderName, KeepsLettersAndJoinsTheRest) {
+  EXPECT_EQ(folder_name("train pmnet, seed 1"), "train-pmnet-seed-1");
+  EXPECT_EQ(folder_name("../a  b"), "..-a-b");
+}
+
+}  // namespace
+}  // namespace pmnet

@@ -1,0 +1,49 @@
+#include "ops/tensor_memory.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace pmnet::ops {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+// The allocator is the program's own for good, so one test tells the whole story.
+TEST(TensorMemory, IsUsedAgainAndNeverExceedsWhatWasNeededAtOnce) {
+  const at::Tensor before = at::ones({kMiB});
+  reuse_tensor_memory();
+  const void* first;
+  {
+    const at::Tensor a = at::empty({4 * kMiB}, at::kByte);
+    first = a.data_ptr();
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % (2 * kMiB), 0u);
+  }
+  EXPECT_EQ(tensor_memory().waiting, 4 * kMiB);
+  {
+    const at::Tensor again = at::empty({4 * kMiB}, at::kByte);
+    EXPECT_EQ(again.data_ptr(), first);
+    EXPECT_EQ(tensor_memory().in_use, 4 * kMiB);
+    EXPECT_EQ(tensor_memory().waiting, 0);
+  }
+  // Another size: the block that waits makes room for it.
+  {
+    const at::Tensor other = at::empty({3 * kMiB}, at::kByte).fill_(7);
+  }
+  EXPECT_EQ(tensor_memory().most_in_use, 4 * kMiB);
+  EXPECT_LE(tensor_memory().waiting, 4 * kMiB + 4 * kMiB / 32);
+
+  // Freed on another thread, small ones, one made before, and one too large for any machine.
+  at::Tensor shared = at::full({2 * kMiB}, 3, at::kByte);
+  std::thread([moved = std::move(shared)]() mutable { moved = at::Tensor(); }).join();
+  EXPECT_EQ(tensor_memory().in_use, 0);
+  EXPECT_EQ(at::ones({10}).sum().item<float>(), 10);
+  EXPECT_EQ(tensor_memory().in_use, 0);
+  EXPECT_EQ(before.sum().item<float>(), static_cast<float>(kMiB));
+  EXPECT_THROW(at::empty({int64_t{1} << 60}, at::kByte), std::exception);
+  EXPECT_EQ(tensor_memory().in_use, 0);
+}
+
+}  // namespace
+}  // namespace pmnet::ops
