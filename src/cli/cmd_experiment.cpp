@@ -72,7 +72,12 @@ void run(const ExperimentArguments& arguments) {
   std::vector<std::pair<std::string, Report>> reports;
   for (const Planned& one : planned) {
     if (arguments.dry_run) {
-      fmt::print("{}: {}\n{}\n", one.entry->name, one.entry->summary, plan_experiment(*one.entry, one.request));
+      try {
+        fmt::print("{}: {}\n{}\n", one.entry->name, one.entry->summary, plan_experiment(*one.entry, one.request));
+      } catch (const StopRequested&) {
+        fmt::print("stopped before the plan of {} was complete\n", one.entry->name);
+        return;
+      }
       std::fflush(stdout);
       continue;
     }

@@ -140,12 +140,11 @@ Interval ratio_interval(std::span<const double> amounts, std::span<const double>
 }
 
 Interval mean_bits(const Evaluation& evaluation, size_t contender, std::optional<size_t> base) {
+  if (base) return mean_bits_between(evaluation, {}, contender, base);
   std::vector<double> bits, counts;
   for (const DocumentScore& document : evaluation.documents) {
-    const PositionSums& sums = document.scores[contender];
-    if (base && document.scores[*base].count() != sums.count()) continue;
-    bits.push_back(sums.bits() - (base ? document.scores[*base].bits() : 0));
-    counts.push_back(static_cast<double>(sums.count()));
+    bits.push_back(document.scores[contender].bits());
+    counts.push_back(static_cast<double>(document.scores[contender].count()));
   }
   return ratio_interval(bits, counts);
 }

@@ -24,12 +24,13 @@ CompareSettings::CompareSettings(Recipe recipe) {
       books.bytes = 131'072, books.documents = 30, attention_limit = 32'768;
       break;
     case Recipe::kCpu:  // half a million parameters, 16 bytes for each as in the paper, window and context a quarter
-      window = 32, context = 512, story_bytes = 512, batch = 16, steps = 840, warmup = 50, eval_every = 100;
+      window = 32, init = 0.06, context = 512, story_bytes = 512, batch = 16, steps = 840, warmup = 50,
+      eval_every = 100;
       seeds = 3, learning_rate = 2e-3, min_lr_ratio = 0.1, weight_decay = 0.1;
       books.bytes = 32'768, books.documents = 12, attention_limit = 8192;
       break;
     case Recipe::kSmoke:
-      hidden = 32, intermediate = 48, layers = 2, heads = 2, head_dim = 16, memory = 24, read_heads = 1,
+      hidden = 32, intermediate = 48, layers = 2, heads = 2, head_dim = 16, memory = 24, read_heads = 1, init = 0.08,
       write_period = 1, window = 8;
       context = 64, story_bytes = 200, batch = 4, steps = 12, warmup = 2, eval_every = 6, seeds = 1;
       eval_bytes = 512, learning_rate = 3e-3;

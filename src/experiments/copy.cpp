@@ -26,7 +26,7 @@ CopySettings::CopySettings(Recipe recipe) {
     case Recipe::kPaper:
       hidden = 256, intermediate = 512, layers = 12, heads = 6, head_dim = 64, memory = 256, read_heads = 4,
       write_period = 3, window = 128;
-      batch = 32, steps = 30'000, warmup = 500, eval_every = 500, learning_rate = 5e-4, weight_decay = 0.1;
+      batch = 32, steps = 30'000, warmup = 500, eval_every = 500, learning_rate = 5e-4, weight_decay = 0.1, chunk = 512;
       curriculum = false;
       break;
     case Recipe::kCpu:

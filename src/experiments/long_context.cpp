@@ -304,9 +304,8 @@ Finding LongContextExperiment::cost(const fs::path& folder) const {
   write_chart(time, (folder / "time.svg").string());
   write_chart(state, (folder / "state.svg").string());
   finding.pictures = {{"time.svg",
-                       "Wall-clock time against position, one stream at a time: the fastest of the documents, which "
-                       "others of the machine "
-                       "have disturbed least."},
+                       "Wall-clock time against position, one stream at a time: the fastest of the documents, "
+                       "disturbed least by other programs."},
                       {"state.svg", "What a stream carries along."}};
   finding.tables = {{"Early is a sixteenth of the way; process memory holds everything, the model included.", table}};
   return finding;

@@ -24,7 +24,7 @@ RecallSettings::RecallSettings(Recipe recipe) {
     case Recipe::kPaper:
       hidden = 256, intermediate = 512, layers = 12, heads = 6, head_dim = 64, memory = 256, read_heads = 4,
       write_period = 3, window = 128;
-      batch = 32, steps = 20'000, warmup = 500, eval_every = 500, learning_rate = 5e-4, weight_decay = 0.1;
+      batch = 32, steps = 20'000, warmup = 500, eval_every = 500, learning_rate = 5e-4, weight_decay = 0.1, chunk = 512;
       facts = {1, 2, 4, 8, 16}, most_distance = 4096, seeds = 5, streams = 256;
       distances = {64, 256, 1024, 1525, 4096, 16'384, 65'536, 262'144, 1'048'576};
       attention_limit = 65'536, control_limit = 16'384;

@@ -163,9 +163,10 @@ Report RecallExperiment::report(const Results& results, const fs::path& folder) 
       fmt::format(
           "A text is BOS, facts (a key byte and a value byte each), filler bytes, and one of the keys; the model is "
           "to give the value. {} keys, {} values, {} filler bytes, all drawn at random. Training scores only the "
-          "answer; the number of facts is one of {}, the filler {} to {} bytes long, both drawn per sample.",
+          "answer; the number of facts is one of {}, the filler {} to {} bytes long, both drawn per sample, the "
+          "length evenly over {}.",
           settings_.keys, settings_.values, settings_.fillers, fmt::join(settings_.facts, ", "),
-          settings_.least_distance, settings_.most_distance),
+          settings_.least_distance, settings_.most_distance, settings_.log_distances ? "its doublings" : "all values"),
       "Every training keeps the weights that did best on questions of its own, and ends early when it answers nearly "
       "all of them. The test asks other questions: each stream is read once, and at every distance a copy of its "
       "state is asked. An answer is right when the likeliest of all bytes is the value.",

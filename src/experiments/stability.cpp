@@ -28,13 +28,13 @@ StabilitySettings::StabilitySettings(Recipe recipe) {
     case Recipe::kPaper:
       hidden = 256, intermediate = 512, layers = 12, heads = 6, head_dim = 64, memory = 256, read_heads = 4,
       write_period = 3, window = 128;
-      batch = 16, steps = 5000, warmup = 500, eval_every = 250, learning_rate = 5e-4, weight_decay = 0.1;
+      batch = 16, steps = 5000, warmup = 500, eval_every = 250, learning_rate = 5e-4, weight_decay = 0.1, chunk = 512;
       contexts = {2048, 4096, 8192, 16'384}, seeds = 5;
       break;
     case Recipe::kCpu:
-      hidden = 48, intermediate = 96, layers = 4, heads = 2, head_dim = 24, memory = 48, read_heads = 2, window = 16,
-      init = 0.08;
-      batch = 8, steps = 400, warmup = 40, eval_every = 50, learning_rate = 2e-3;
+      hidden = 32, intermediate = 48, layers = 2, heads = 2, head_dim = 16, memory = 32, read_heads = 1,
+      write_period = 1, window = 8, init = 0.1;
+      batch = 16, steps = 500, warmup = 20, learning_rate = 3e-3;
       contexts = {64, 256, 1024};
       break;
     case Recipe::kSmoke:
@@ -107,8 +107,8 @@ TaskTraining StabilityExperiment::training(const Variant& variant, int64_t conte
   training.config.unconstrained = variant.unconstrained;
   training.config.normalize_gradient = variant.normalized;
   training.batch = [=, this](int64_t step, int64_t) {
-    return make_recall_batch(settings_.task(), {{1}, 0, context, false}, static_cast<uint64_t>(seed), step,
-                             settings_.batch);
+    return make_recall_batch(settings_.task(), {{1}, 0, context, /*log_uniform=*/true}, static_cast<uint64_t>(seed),
+                             step, settings_.batch);
   };
   // No early end: the norms of all steps are what is compared.
   training.evaluate = [=, this](const LanguageModel& model, int64_t) {

@@ -171,8 +171,9 @@ Report StabilityExperiment::report(const Results& results, const fs::path& folde
   report.title = "Stability";
   report.protocol = {
       fmt::format(
-          "One fact of {} values at the start of a text, filler of 0 to `context` bytes drawn from {}, then the "
-          "question; only the answer is scored. Every variant is trained from the same weights on the same batches "
+          "One fact of {} values at the start of a text, filler of 0 to `context` bytes of {} different ones, then "
+          "the question; only the answer is scored. Lengths are drawn evenly over their doublings. Every variant is "
+          "trained from the same weights on the same batches "
           "for the same {} steps, with gradients clipped to {}: the norms shown are those before.",
           settings_.values, settings_.fillers, settings_.steps, settings_.clip),
       "Phases are the published memory. Unconstrained memory has the same parameters; its features are the sums "

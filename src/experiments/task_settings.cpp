@@ -54,6 +54,7 @@ void TaskSettings::visit(const Visitor& visitor) {
   visitor("window", &window, "Sliding window w in bytes");
   visitor("init", &init, "Standard deviation of PMNet's and the Transformer's initial weights");
   visitor("batch", &batch, "Samples per step");
+  visitor("chunk", &chunk, "Bytes per pass with exact gradients; 0: whole samples");
   visitor("steps", &steps, "Steps at most");
   visitor("warmup", &warmup, "Steps of linear warm-up");
   visitor("eval_every", &eval_every, "Steps between evaluations");
@@ -71,6 +72,7 @@ std::vector<std::string> TaskSettings::problems() {
                                                      {"init", init}};
   for (const auto& [key, value] : positive)
     require(found, value > 0, fmt::format("{} is {}; it must be above 0", key, value));
+  require(found, chunk >= 0, fmt::format("chunk is {}; it must not be negative", chunk));
   if (!found.empty()) return found;
   return pmnet_config().problems();
 }
@@ -114,6 +116,7 @@ AnyConfig TaskSettings::model_config(Contender contender) const {
 TrainConfig TaskSettings::train_config(int64_t seed) const {
   TrainConfig config;
   config.batch = batch;
+  config.chunk = chunk;
   config.steps = steps;
   config.warmup = warmup;
   config.eval_every = eval_every;

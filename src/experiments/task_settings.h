@@ -34,6 +34,7 @@ struct TaskSettings : Settings {
   double init = 0.02;  // standard deviation of the initial weights
   // training
   int64_t batch = 16, steps = 1000, warmup = 50, eval_every = 50;
+  int64_t chunk = 0;  // bytes per exact pass, for contexts whose activations do not fit; 0: whole samples
   double learning_rate = 1e-3, min_lr_ratio = 0.05, clip = 1, weight_decay = 0.01;
 
   void visit(const Visitor& visitor) override;
