@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
+#include "ops/packed_linear.h"
 
 namespace pmnet {
 
@@ -33,10 +34,12 @@ Tensor Session::run(const Tensor& ids, bool all_logits) {
     const int64_t count = std::min(chunk, T - begin);
     const Tensor hidden = model_->hidden(ids.narrow(1, begin, count), &state_, options, nullptr);
     const Tensor wanted = all_logits ? hidden : hidden.narrow(1, count - 1, 1);
-    if (all_logits || begin + count == T) pieces.push_back(at::linear(wanted, model_->head_weight()));
+    if (all_logits || begin + count == T)
+      pieces.push_back(
+          ops::packed_linear(wanted, {kernels::WeightType::kF32, model_->head_weight(), std::nullopt}, std::nullopt));
   }
   if (pieces.empty()) return at::empty({batch(), 0, model_->vocab_size()}, model_->head_weight().options());
-  const Tensor logits = at::cat(pieces, 1);
+  const Tensor logits = pieces.size() == 1 ? pieces[0] : at::cat(pieces, 1);
   last_logits_ = logits.select(1, logits.size(1) - 1).clone();
   return logits;
 }

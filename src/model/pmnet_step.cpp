@@ -11,7 +11,7 @@
 #include "kernels/phase_attention.h"
 #include "kernels/phasor.h"
 #include "kernels/rows.h"
-#include "kernels/window_attention.h"
+#include "kernels/token_attention.h"
 #include "model/pmnet.h"
 
 namespace pmnet {
@@ -49,9 +49,9 @@ void make_own(Tensor& tensor) {
 struct PMNet::Step {
   const PMNet& model;
   State& state;
-  const RotaryTable& rotary;
   int64_t B;
 
+  Floats cos = {}, sin = {};        // [B,Dh/2]: rotary tables
   Floats x = {}, unit = {};         // [B,d]: the residual stream, and its norm
   std::vector<int64_t> group = {};  // [B]: where the token of each stream is in the tree
   std::vector<int32_t> path = {};   // [B,N,M]: turns collected root to here
@@ -85,39 +85,32 @@ void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
                      product(attention.v_proj, B, unit, v)});
   unused.resize(B * s.num_heads);
   const auto rotate = [&](Floats& heads, int64_t count, const RmsNorm& norm) {
-    kernels::norm_rotate({B, count, s.head_dim}, heads.data(), norm.weight.const_data_ptr<float>(),
-                         rotary.cos.const_data_ptr<float>(), rotary.sin.const_data_ptr<float>(), s.norm_eps,
-                         heads.data(), unused.data());
+    kernels::norm_rotate({B, count, s.head_dim}, heads.data(), norm.weight.const_data_ptr<float>(), cos.data(),
+                         sin.data(), s.norm_eps, heads.data(), unused.data());
   };
   rotate(q, s.num_heads, attention.q_norm);
   rotate(k, s.num_kv_heads, attention.k_norm);
   append_token(past.keys, k.data(), s.window);
   append_token(past.values, v.data(), s.window);
 
-  const int64_t num_keys = past.keys.size(1), shared = s.num_heads / s.num_kv_heads;
+  const int64_t num_keys = past.keys.size(1), heads_per_key = s.num_heads / s.num_kv_heads;
   const int64_t* positions = state.positions.const_data_ptr<int64_t>();
   const float *all_keys = past.keys.const_data_ptr<float>(), *all_values = past.values.const_data_ptr<float>();
-  const int64_t tasks = B * s.num_heads;
-  Floats log_sums(tasks);
-  at::parallel_for(0, tasks, /*grain_size=*/1, [&](int64_t first, int64_t last) {
+  const int64_t pieces = std::min<int64_t>(s.num_kv_heads, at::get_num_threads());
+  at::parallel_for(0, B * pieces, /*grain_size=*/1, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
-      const int64_t b = task / s.num_heads, head = task % s.num_heads;
-      const kernels::AttentionHead shape{.num_queries = 1,
-                                         .num_keys = num_keys,
-                                         .width = s.head_dim,
-                                         .query_stride = query_width,
-                                         .key_stride = key_width,
-                                         .window = s.window,
-                                         .first_key = std::max<int64_t>(num_keys - positions[b] - 1, 0),
-                                         .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
-                                         .drop_threshold = 0,
-                                         .keep_scale = 1,
-                                         .row_key = 0,
-                                         .head = 0,
-                                         .first_position = 0};
-      const int64_t key = head / shared * s.head_dim;
-      kernels::attend(shape, 0, 1, q.data() + task * s.head_dim, all_keys + b * past.keys.stride(0) + key,
-                      all_values + b * past.values.stride(0) + key, out.data() + task * s.head_dim, &log_sums[task]);
+      const int64_t b = task / pieces, piece = task % pieces;
+      const int64_t begin = s.num_kv_heads * piece / pieces, end = s.num_kv_heads * (piece + 1) / pieces;
+      const int64_t query = b * query_width + begin * heads_per_key * s.head_dim;
+      kernels::attend_token({.num_heads = (end - begin) * heads_per_key,
+                             .heads_per_key = heads_per_key,
+                             .width = s.head_dim,
+                             .first_key = std::max<int64_t>(num_keys - positions[b] - 1, 0),
+                             .num_keys = num_keys,
+                             .key_stride = key_width,
+                             .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)))},
+                            q.data() + query, all_keys + b * past.keys.stride(0) + begin * s.head_dim,
+                            all_values + b * past.values.stride(0) + begin * s.head_dim, out.data() + query);
     }
   });
   forget_oldest(past, s.window);
@@ -184,7 +177,10 @@ void PMNet::Step::read(const MemoryRead& module) {
   keys_product.rows = keys_product.y_stride = R * M;  // proj_kv holds the keys' rows, then the values'
   keys_product.bias = nullptr;                        // phase_scores adds it
   ops::multiply_few({product(module.proj_q, B, unit, queries), keys_product});
-  kernels::phase_scores({N, R, M}, B, queries.data(), keys.data(), module.proj_kv.bias_data(), a.data());
+  at::parallel_for(0, B, /*grain_size=*/1, [&](int64_t first, int64_t last) {
+    kernels::phase_scores({N, R, M}, last - first, &queries[first * R * M], &keys[first * N * R * M],
+                          module.proj_kv.bias_data(), &a[first * R * N]);
+  });
 
   kernels::mix_features(N, R, 2 * M, B, a.data(), features.data(), mixed.data());
   std::vector<ops::FewProduct> values;
@@ -219,10 +215,16 @@ bool PMNet::can_step(const Tensor& ids, const State* state, const ForwardOptions
 }
 
 Tensor PMNet::step(const Tensor& ids, State& state) const {
+  // Views that remember no base: a tensor can then tell that nobody else holds its storage.
+  const at::AutoDispatchBelowADInplaceOrView plain_views;
   const int64_t B = ids.size(0), d = config_.hidden_size;
-  RotaryTable rotary = rotary_table(state.positions, 1, config_.head_dim, config_.rope_theta, at::kFloat);
-  for (Tensor* table : {&rotary.cos, &rotary.sin}) *table = table->expand({B, 1, table->size(2)}).contiguous();
-  Step pass{.model = *this, .state = state, .rotary = rotary, .B = B};
+  const int64_t half = config_.head_dim / 2;
+  Step pass{.model = *this, .state = state, .B = B};
+  pass.cos.resize(B * half);
+  pass.sin.resize(B * half);
+  for (int64_t b = 0; b < B; ++b)
+    rotary_row(state.positions.const_data_ptr<int64_t>()[b], 2 * half, config_.rope_theta, &pass.cos[b * half],
+               &pass.sin[b * half]);
   pass.x.resize(B * d);
   pass.group.assign(B, 0);
   const Tensor embedded = embed_tokens.index_select(0, ids.flatten());

@@ -5,17 +5,22 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <list>
+#include <map>
 #include <mutex>
 #include <new>
+#include <vector>
 
 namespace pmnet::ops {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kLarge = size_t{1} << 20;  // smaller tensors stay with malloc
+constexpr size_t kLarge = kHugePage;          // a block of its own
+constexpr size_t kMedium = size_t{64} << 10;  // a piece of a slab; smaller tensors stay with malloc
 constexpr size_t kRounding = size_t{64} << 10;
+constexpr size_t kSlab = size_t{32} << 20;
 
 size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -33,12 +38,57 @@ char* map_block(size_t bytes) {
   return block;
 }
 
+// Tensors smaller than a huge page, next to each other in slabs of them: the weights of a small model and the keys of a
+// window would otherwise lie on thousands of small pages, and reading them would wait for their addresses. Pieces are
+// used again for sizes that round to the same and are never unmapped.
+class Slabs {
+ public:
+  // At most an eighth more than was asked for.
+  static size_t rounded_size(size_t bytes) {
+    const size_t step = std::bit_floor(bytes) / 8;
+    return rounded(bytes, step);
+  }
+
+  char* take(size_t size) {
+    const std::lock_guard lock(mutex_);
+    std::vector<char*>& free = free_[size];
+    if (!free.empty()) {
+      char* piece = free.back();
+      free.pop_back();
+      return piece;
+    }
+    if (slab_ == nullptr || used_ + size > kSlab) {
+      slab_ = map_block(kSlab);
+      used_ = 0;
+      if (slab_ == nullptr) throw std::bad_alloc();
+    }
+    used_ += size;
+    return slab_ + used_ - size;
+  }
+
+  void give_back(char* piece, size_t size) {
+    const std::lock_guard lock(mutex_);
+    free_[size].push_back(piece);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<size_t, std::vector<char*>> free_;
+  char* slab_ = nullptr;
+  size_t used_ = 0;
+};
+
 class BlockAllocator final : public c10::Allocator {
  public:
   explicit BlockAllocator(c10::Allocator* small) : small_(small) {}
 
   c10::DataPtr allocate(size_t bytes) override {
-    if (bytes < kLarge) return small_->allocate(bytes);
+    if (bytes < kMedium) return small_->allocate(bytes);
+    if (bytes < kLarge) {
+      const size_t size = Slabs::rounded_size(bytes);
+      char* piece = slabs_.take(size);
+      return {piece, new Used{this, piece, size}, &give_back_piece, c10::Device(c10::DeviceType::CPU)};
+    }
     const size_t size = rounded(bytes, kRounding);
     char* block = take(size);
     return {block, new Used{this, block, size}, &give_back, c10::Device(c10::DeviceType::CPU)};
@@ -102,7 +152,14 @@ class BlockAllocator final : public c10::Allocator {
     delete used;
   }
 
+  static void give_back_piece(void* context) {
+    const auto* used = static_cast<Used*>(context);
+    used->owner->slabs_.give_back(used->block, used->size);
+    delete used;
+  }
+
   c10::Allocator* small_;
+  Slabs slabs_;
   std::mutex mutex_;
   std::list<Waiting> waiting_;  // latest first: its pages are most likely still in the caches
   size_t in_use_ = 0, waiting_bytes_ = 0, most_in_use_ = 0;

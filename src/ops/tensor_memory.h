@@ -6,8 +6,8 @@
 namespace pmnet::ops {
 
 // From here on large tensors on the CPU come from blocks on huge pages that are used again for the same size. What is
-// mapped, in use or waiting, stays within a few percent of the most that was ever in use at once. For a program to call
-// once, before its first tensor.
+// mapped, in use or waiting, stays within a few percent of the most that was ever in use at once. Tensors between 64 KB
+// and a huge page share slabs of them. For a program to call once, before its first tensor.
 void reuse_tensor_memory();
 
 struct TensorMemory {

@@ -27,7 +27,10 @@ TEST_P(PackedLinear, IsTheProductWithTheStoredWeights) {
       at::linear(x.to(at::kDouble), unpack_weight(packed).to(at::kDouble), bias.to(at::kDouble)).to(at::kFloat);
   ASSERT_EQ(got.sizes(), want.sizes());
   if (got.numel() == 0) return;
-  EXPECT_LE((got - want).abs().max().item<double>(), 1e-4);
+  // Few vectors are rounded to 16 bits before they meet int8 weights.
+  const double half_step = type == WeightType::kInt8 ? x.abs().max().item<double>() / 32767 / 2 : 0;
+  const double rounding = half_step * unpack_weight(packed).abs().sum(1).max().item<double>();
+  EXPECT_LE((got - want).abs().max().item<double>(), 1e-4 + rounding);
   const PathGuard reference(Path::kReference);
   EXPECT_LE((packed_linear(x, packed, bias) - want).abs().max().item<double>(), 1e-4);
 }

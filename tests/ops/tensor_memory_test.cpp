@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <thread>
+#include <vector>
 
 namespace pmnet::ops {
 namespace {
@@ -41,6 +42,21 @@ TEST(TensorMemory, IsUsedAgainAndNeverExceedsWhatWasNeededAtOnce) {
   EXPECT_EQ(at::ones({10}).sum().item<float>(), 10);
   EXPECT_EQ(tensor_memory().in_use, 0);
   EXPECT_EQ(before.sum().item<float>(), static_cast<float>(kMiB));
+
+  // Tensors below a huge page lie next to each other, and a size that rounds to the same gets the same place.
+  const at::Tensor one = at::empty({300 << 10}, at::kByte);
+  const void* second;
+  {
+    const at::Tensor two = at::empty({300 << 10}, at::kByte).fill_(1);
+    second = two.data_ptr();
+    EXPECT_EQ(static_cast<const char*>(second) - static_cast<const char*>(one.data_ptr()), 320 << 10);
+  }
+  EXPECT_EQ(at::empty({310 << 10}, at::kByte).data_ptr(), second);
+  std::vector<at::Tensor> many;  // more than one slab
+  for (int64_t i = 0; i < 100; ++i) many.push_back(at::full({kMiB}, i, at::kByte));
+  for (int64_t i = 0; i < 100; ++i) EXPECT_TRUE(many[i].eq(i).all().item<bool>()) << i;
+  EXPECT_EQ(tensor_memory().in_use, 0);
+
   EXPECT_THROW(at::empty({int64_t{1} << 60}, at::kByte), std::exception);
   EXPECT_EQ(tensor_memory().in_use, 0);
 }

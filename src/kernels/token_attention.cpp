@@ -1,0 +1,86 @@
+#include "kernels/token_attention.h"
+
+#include <hwy/cache_control.h>
+
+#include <algorithm>
+#include <vector>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/token_attention.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include <hwy/contrib/math/math-inl.h>
+
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pmnet::kernels::HWY_NAMESPACE {
+
+// body(key, row) for every key that is there; asks for rows ahead, which are too far apart for the hardware to foresee.
+template <class Body>
+HWY_INLINE void ForEachKey(const TokenHeads& h, const float* rows, const Body& body) {
+  constexpr int64_t kAhead = 4, kLine = 64 / sizeof(float);
+  const int64_t row_width = h.num_heads / h.heads_per_key * h.width;
+  for (int64_t key = h.first_key; key < h.num_keys; ++key) {
+    const float* row = rows + key * h.key_stride;
+    if (key + kAhead < h.num_keys)
+      for (int64_t at = 0; at < row_width; at += kLine) hwy::Prefetch(row + kAhead * h.key_stride + at);
+    body(key - h.first_key, row);
+  }
+}
+
+// softmax(scale * x) in place.
+void Softmax(int64_t count, float scale, float* x) {
+  const Floats d;
+  const float top = *std::max_element(x, x + count) * scale;
+  auto total = hn::Zero(d);
+  for_each_vector(count, [&](size_t j, auto io) HWY_ATTR {
+    const auto e = hn::Exp(d, hn::MulSub(io.load(x + j), hn::Set(d, scale), hn::Set(d, top)));
+    io.store(e, x + j);
+    total = hn::Add(total, io.only_active(e));
+  });
+  const auto inverse = hn::Set(d, 1.0f / sum_lanes(total));
+  for_each_vector(count, [&](size_t j, auto io) HWY_ATTR { io.store(hn::Mul(io.load(x + j), inverse), x + j); });
+}
+
+void AttendToken(const TokenHeads& h, const float* q, const float* k, const float* v, float* out) {
+  const int64_t count = h.num_keys - h.first_key;
+  std::vector<float> probabilities(h.num_heads * count);
+  ForEachKey(h, k, [&](int64_t key, const float* row) HWY_ATTR {
+    for (int64_t head = 0; head < h.num_heads; ++head) {
+      const float* head_key = row + head / h.heads_per_key * h.width;
+      auto dot = hn::Zero(Floats());
+      for_each_vector(h.width, [&](size_t d, auto io) HWY_ATTR {
+        dot = hn::MulAdd(io.load(q + head * h.width + d), io.load(head_key + d), dot);
+      });
+      probabilities[head * count + key] = sum_lanes(dot);
+    }
+  });
+  for (int64_t head = 0; head < h.num_heads; ++head) Softmax(count, h.scale, probabilities.data() + head * count);
+  std::fill_n(out, h.num_heads * h.width, 0.0f);
+  ForEachKey(h, v, [&](int64_t key, const float* row) HWY_ATTR {
+    for (int64_t head = 0; head < h.num_heads; ++head) {
+      const float* head_value = row + head / h.heads_per_key * h.width;
+      const auto p = hn::Set(Floats(), probabilities[head * count + key]);
+      for_each_vector(h.width, [&](size_t d, auto io) HWY_ATTR {
+        float* sum = out + head * h.width + d;
+        io.store(hn::MulAdd(p, io.load(head_value + d), io.load(sum)), sum);
+      });
+    }
+  });
+}
+
+}  // namespace pmnet::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace pmnet::kernels {
+
+HWY_EXPORT(AttendToken);
+
+void attend_token(const TokenHeads& heads, const float* q, const float* k, const float* v, float* out) {
+  HWY_DYNAMIC_DISPATCH(AttendToken)(heads, q, k, v, out);
+}
+
+}  // namespace pmnet::kernels
+#endif  // HWY_ONCE

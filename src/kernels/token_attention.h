@@ -1,0 +1,20 @@
+// Causal attention of one new token over the keys that are kept, for decoding: bound by how fast keys and values can be
+// read, so both are read in the order they lie in memory, all heads of a key together.
+#pragma once
+#include <cstdint>
+
+namespace pmnet::kernels {
+
+struct TokenHeads {
+  int64_t num_heads;            // query heads, next to each other
+  int64_t heads_per_key;        // query heads that share a key head
+  int64_t width;                // Dh
+  int64_t first_key, num_keys;  // keys before first_key are not there
+  int64_t key_stride;           // floats from one key to the next
+  float scale;
+};
+
+// q and out: [num_heads, width]; k and v: [num_keys, num_heads / heads_per_key, width].
+void attend_token(const TokenHeads& heads, const float* q, const float* k, const float* v, float* out);
+
+}  // namespace pmnet::kernels

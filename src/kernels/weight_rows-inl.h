@@ -1,0 +1,82 @@
+// Rows of weights in each type they are stored in, compiled once per instruction set (Highway's per-target include).
+#if defined(PMNET_KERNELS_WEIGHT_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PMNET_KERNELS_WEIGHT_ROWS_INL_H_
+#undef PMNET_KERNELS_WEIGHT_ROWS_INL_H_
+#else
+#define PMNET_KERNELS_WEIGHT_ROWS_INL_H_
+#endif
+
+#include <cstring>
+
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pmnet::kernels::HWY_NAMESPACE {
+
+// How the rows of one type of weights are multiplied. A row loads vectors of its weights in the type they are
+// multiplied in (Load) or as floats (Widen), or one weight for the columns that fill no vector (At).
+struct FloatProducts {
+  using X = float;
+  using Total = FloatVec;
+  static int64_t MaxColumns() { return int64_t{1} << 62; }
+  static HWY_ATTR Total Zero() { return hn::Zero(Floats()); }
+  static HWY_ATTR FloatVec LoadX(const X* x) { return hn::LoadU(Floats(), x); }
+  static HWY_ATTR Total Add(Total a, Total b) { return hn::Add(a, b); }
+  static HWY_ATTR Total MulAdd(FloatVec w, FloatVec x, Total total, Total&) { return hn::MulAdd(w, x, total); }
+  static HWY_ATTR float Sum(Total total, Total) { return sum_lanes(total); }
+  static HWY_ATTR int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(Floats())); }
+};
+struct F32Row : FloatProducts {
+  const float* data;
+  HWY_ATTR FloatVec Load(int64_t c) const { return hn::LoadU(Floats(), data + c); }
+  HWY_ATTR FloatVec Widen(int64_t c) const { return Load(c); }
+  float At(int64_t c) const { return data[c]; }
+};
+struct BF16Row : FloatProducts {
+  const hwy::bfloat16_t* data;
+  HWY_ATTR FloatVec Load(int64_t c) const {
+    return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::bfloat16_t, Floats>(), data + c));
+  }
+  HWY_ATTR FloatVec Widen(int64_t c) const { return Load(c); }
+  float At(int64_t c) const {
+    const uint32_t bits = uint32_t{data[c].bits} << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof(value));
+    return value;
+  }
+};
+
+// Int8 weights are multiplied with vectors rounded to 16 bits (an error 128 times smaller than that of the weights) and
+// summed in 32-bit integers: half the instructions of going through floats.
+using Shorts = hn::ScalableTag<int16_t>;
+using Ints = hn::ScalableTag<int32_t>;
+using IntVec = hn::Vec<Ints>;
+struct Int8Row {
+  const int8_t* data;
+  using X = int16_t;
+  using Total = IntVec;
+  // A step adds two products of at most 128 * 32767 to a lane: 256 steps fit in 32 bits.
+  static HWY_ATTR int64_t MaxColumns() { return 256 * Lanes(); }
+  static HWY_ATTR Total Zero() { return hn::Zero(Ints()); }
+  static HWY_ATTR hn::Vec<Shorts> LoadX(const X* x) { return hn::LoadU(Shorts(), x); }
+  static HWY_ATTR Total Add(Total a, Total b) { return hn::Add(a, b); }
+  static HWY_ATTR Total MulAdd(hn::Vec<Shorts> w, hn::Vec<Shorts> x, Total total, Total& second) {
+    return hn::ReorderWidenMulAccumulate(Ints(), w, x, total, second);
+  }
+  static HWY_ATTR float Sum(Total total, Total second) {
+    return sum_lanes(hn::Add(hn::ConvertTo(Floats(), total), hn::ConvertTo(Floats(), second)));
+  }
+  static HWY_ATTR int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(Shorts())); }
+  HWY_ATTR hn::Vec<Shorts> Load(int64_t c) const {
+    return hn::PromoteTo(Shorts(), hn::LoadU(hn::Rebind<int8_t, Shorts>(), data + c));
+  }
+  HWY_ATTR FloatVec Widen(int64_t c) const {
+    return hn::ConvertTo(Floats(), hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<int8_t, Floats>(), data + c)));
+  }
+  float At(int64_t c) const { return data[c]; }
+};
+
+}  // namespace pmnet::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,97 @@
+// The kernels of decoding against sums in double, on every instruction set.
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "every_target.h"
+#include "kernels/matvec.h"
+#include "kernels/token_attention.h"
+
+namespace pmnet::kernels {
+namespace {
+
+std::vector<float> normal(int64_t count, uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  std::normal_distribution<float> distribution;
+  std::vector<float> x(count);
+  for (float& value : x) value = distribution(generator);
+  return x;
+}
+
+// Attention written down as its formula says.
+std::vector<double> attention(const TokenHeads& h, const float* q, const float* k, const float* v) {
+  std::vector<double> out(h.num_heads * h.width, 0);
+  for (int64_t head = 0; head < h.num_heads; ++head) {
+    const int64_t at = head / h.heads_per_key * h.width;
+    double total = 0;
+    for (int64_t key = h.first_key; key < h.num_keys; ++key) {
+      double dot = 0;
+      for (int64_t d = 0; d < h.width; ++d) dot += double{q[head * h.width + d]} * k[key * h.key_stride + at + d];
+      const double weight = std::exp(dot * h.scale);
+      total += weight;
+      for (int64_t d = 0; d < h.width; ++d) out[head * h.width + d] += weight * v[key * h.key_stride + at + d];
+    }
+    for (int64_t d = 0; d < h.width; ++d) out[head * h.width + d] /= total;
+  }
+  return out;
+}
+
+TEST(TokenAttention, IsTheFormula) {
+  on_every_target([] {
+    for (const auto& [heads, per_key, width, first, keys] :
+         {std::tuple{1, 1, 8, 0, 1}, {2, 1, 64, 0, 128}, {6, 3, 20, 5, 37}, {4, 4, 3, 2, 9}}) {
+      const int64_t stride = heads / per_key * width + 24;
+      const auto q = normal(heads * width, 1), k = normal(keys * stride, 2), v = normal(keys * stride, 3);
+      const TokenHeads shape{heads, per_key, width, first, keys, stride, 0.3f};
+      std::vector<float> out(q.size(), std::numeric_limits<float>::quiet_NaN());
+      attend_token(shape, q.data(), k.data(), v.data(), out.data());
+      const auto want = attention(shape, q.data(), k.data(), v.data());
+      for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], want[i], 2e-6) << heads << " heads, number " << i;
+    }
+  });
+}
+
+struct Int8Matrix {
+  int64_t rows, cols;
+  std::vector<int8_t> weights;
+  std::vector<float> scales;
+  WeightMatrix view() const { return {WeightType::kInt8, weights.data(), scales.data(), cols}; }
+};
+
+// The 32-bit sums of a long row must be emptied before they overflow: the largest weights and numbers, all of one sign.
+TEST(MatVec, Int8SumsDoNotOverflow) {
+  on_every_target([] {
+    for (const int64_t cols : {500, 4096, 20'001}) {
+      const Int8Matrix w{3, cols, std::vector<int8_t>(3 * cols, 127), {1.0f, 0.5f, 2.0f}};
+      const std::vector<float> x(5 * cols, -3.0f);
+      std::vector<float> y(5 * 3);
+      matvec(w.view(), 0, 3, nullptr, 5, x.data(), cols, y.data(), 3);
+      for (int64_t i = 0; i < 15; ++i) {
+        const double want = -3.0 * 127 * static_cast<double>(cols) * w.scales[i % 3];
+        ASSERT_NEAR(y[i] / want, 1.0, 1e-5) << cols << " columns";
+      }
+    }
+  });
+}
+
+TEST(MatVec, Int8KeepsZerosAndWhatIsNoNumber) {
+  on_every_target([] {
+    const int64_t cols = 37;
+    const Int8Matrix w{1, cols, std::vector<int8_t>(cols, 5), {1.0f}};
+    const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    for (const float odd : {0.0f, inf, -inf, nan})
+      for (const int64_t place : {int64_t{0}, int64_t{8}, cols - 1}) {
+        std::vector<float> x(cols, odd == 0 ? 0.0f : 1.0f), y(1, 9.0f);
+        x[place] = odd;
+        matvec(w.view(), 0, 1, nullptr, 1, x.data(), cols, y.data(), 1);
+        if (odd == 0)
+          EXPECT_EQ(y[0], 0);
+        else
+          EXPECT_FALSE(std::isfinite(y[0])) << odd << " at " << place;
+      }
+  });
+}
+
+}  // namespace
+}  // namespace pmnet::kernels
