@@ -1,5 +1,7 @@
 #include "base/version.h"
 
+#include <revision.h>  // made by the build
+
 namespace pmnet {
 
 std::string version() { return PMNET_VERSION; }

@@ -28,6 +28,14 @@ struct Vectors {
   const float* scales;  // null: 1
 };
 
+// How many rows ahead the weights to ask for lie: whole tiles, and far enough for memory to answer in time.
+template <class Row>
+HWY_INLINE int64_t RowsAhead(int64_t rows_per_tile, int64_t cols) {
+  constexpr int64_t kBytesAhead = 4096;
+  const int64_t tile_bytes = rows_per_tile * cols * static_cast<int64_t>(sizeof(*Row::data));
+  return rows_per_tile * std::max<int64_t>(1, kBytesAhead / tile_bytes);
+}
+
 // Asks for the columns of one turn in a row that comes later: rows are too short for the hardware to see a stream in
 // them.
 template <class Row>
@@ -49,10 +57,11 @@ HWY_NOINLINE float LastColumns(const Row& row, int64_t begin, int64_t end, const
 template <class Row>
 HWY_INLINE float DotRow(const Row& row, int64_t cols, int64_t begin, int64_t end, const typename Row::X* x) {
   const int64_t lanes = Row::Lanes(), turn = 4 * lanes;
+  const int64_t ahead = RowsAhead<Row>(1, cols) * cols;
   auto a = Row::Zero(), b = a, c = a, d = a, second = a;
   int64_t at = begin;
   for (; at + turn <= end; at += turn) {
-    PrefetchTurn(row, cols + at, turn);
+    PrefetchTurn(row, ahead + at, turn);
     a = Row::MulAdd(row.Load(at), Row::LoadX(x + at), a, second);
     b = Row::MulAdd(row.Load(at + lanes), Row::LoadX(x + at + lanes), b, second);
     c = Row::MulAdd(row.Load(at + 2 * lanes), Row::LoadX(x + at + 2 * lanes), c, second);
@@ -68,7 +77,7 @@ template <int kRows, int kVectors, class Row>
 HWY_INLINE void DotTile(const Row* rows, int64_t cols, int64_t begin, int64_t end, const typename Row::X* x,
                         int64_t x_stride, float* sums) {
   constexpr int kSteps = 4;  // per turn, which is a cache line of the narrowest weights
-  const int64_t lanes = Row::Lanes(), turn = kSteps * lanes;
+  const int64_t lanes = Row::Lanes(), turn = kSteps * lanes, ahead = RowsAhead<Row>(kRows, cols) * cols;
   typename Row::Total total[kRows * kVectors], second[kRows * kVectors];
   for (auto& t : total) t = Row::Zero();
   for (auto& t : second) t = Row::Zero();
@@ -85,7 +94,7 @@ HWY_INLINE void DotTile(const Row* rows, int64_t cols, int64_t begin, int64_t en
   };
   int64_t c = begin;
   for (; c + turn <= end; c += turn) {
-    for (int i = 0; i < kRows; ++i) PrefetchTurn(rows[i], kRows * cols + c, turn);
+    for (int i = 0; i < kRows; ++i) PrefetchTurn(rows[i], ahead + c, turn);
     for (int s = 0; s < kSteps; ++s) add(c + s * lanes);
   }
   for (; c + lanes <= end; c += lanes) add(c);

@@ -45,13 +45,14 @@ template <bool kTakeTanh>
 void ScoreTokens(const PhaseShape& shape, int64_t tokens, const float* query, float* keys, int64_t key_stride,
                  const float* bias, float* weights) {
   const int64_t N = shape.num_slots, R = shape.num_heads, M = shape.size, width = R * M;
+  const int64_t slot_stride = shape.slot_stride > 0 ? shape.slot_stride : width;
   std::vector<float> circle(2 * width);
   float *sin_q = circle.data(), *cos_q = sin_q + width;
   for (int64_t t = 0; t < tokens; ++t, query += width, keys += key_stride, weights += R * N) {
     QueryCircle(width, query, sin_q, cos_q);
     for (int64_t n = 0; n < N; ++n) {
       for (int64_t r = 0; r < R; ++r) {
-        float* key = keys + n * width + r * M;
+        float* key = keys + n * slot_stride + r * M;
         auto total = hn::Zero(Floats());
         for_each_vector(M, [&](size_t j, auto io) HWY_ATTR {
           auto k = io.load(key + j);

@@ -9,6 +9,8 @@ struct PhaseShape {
   int64_t num_slots;  // N
   int64_t num_heads;  // R
   int64_t size;       // M
+  // Floats between the keys of two slots, when the heads here are some of those in memory; 0: R*M.
+  int64_t slot_stride = 0;
 };
 
 // keys [tokens,N,R*M] hold W_k Phi on entry and tanh(W_k Phi + b_k) on return. query [tokens,R*M] before tanh.

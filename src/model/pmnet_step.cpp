@@ -34,10 +34,6 @@ ops::FewProduct product(const Linear& layer, int64_t vectors, const Floats& x, F
   return {layer.matrix(), rows, layer.bias_data(), vectors, x.data(), cols, y.data(), rows};
 }
 
-void add_to(Floats& sum, const Floats& x) {
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] += x[i];
-}
-
 // A tensor that may be written into: the same one if nobody else holds it, else a copy.
 void make_own(Tensor& tensor) {
   if (tensor.use_count() > 1 || tensor.storage().use_count() > 1 || !tensor.is_contiguous())
@@ -56,37 +52,48 @@ struct PMNet::Step {
   std::vector<int64_t> group = {};  // [B]: where the token of each stream is in the tree
   std::vector<int32_t> path = {};   // [B,N,M]: turns collected root to here
   Floats features = {};             // [B,N,2M] of the current level
-  Floats queries = {}, keys = {};   // of one read after the other
-  Floats unused = {};               // what a kernel also returns and nobody reads
+  // Of one module after the other; kept so that their memory is.
+  Floats q = {}, k = {}, v = {}, heads = {}, y = {}, weights = {}, mixed = {}, gate = {}, up = {};
+  Floats unused = {};  // what a kernel also returns and nobody reads
 
   void attend(const DecoderLayer& layer, AttentionState& past);
   void write(const MemoryWrite& module, int64_t level);
   void read(const MemoryRead& module);
   void run_mlp(const DecoderLayer& layer);
 
-  void normalize(const RmsNorm& norm, Floats& y);
+  void normalize(const RmsNorm& norm, Floats& out);
+  void add_product(const Linear& layer, const Floats& in);  // to the residual stream
   void find_features(int64_t level, const int32_t* path_above);
 };
 
-void PMNet::Step::normalize(const RmsNorm& norm, Floats& y) {
-  y.resize(x.size());
+void PMNet::Step::normalize(const RmsNorm& norm, Floats& out) {
+  out.resize(x.size());
   unused.resize(B);
-  kernels::rms_norm(B, norm.weight.size(0), x.data(), norm.weight.const_data_ptr<float>(), norm.eps, y.data(),
+  kernels::rms_norm(B, norm.weight.size(0), x.data(), norm.weight.const_data_ptr<float>(), norm.eps, out.data(),
                     unused.data());
+}
+
+void PMNet::Step::add_product(const Linear& layer, const Floats& in) {
+  y.resize(x.size());
+  ops::multiply_few({product(layer, B, in, y)});
+  for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
 }
 
 void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
   const Attention& attention = layer.self_attn;
   const AttentionShape& s = attention.shape;
   const int64_t query_width = s.num_heads * s.head_dim, key_width = s.num_kv_heads * s.head_dim;
-  Floats q(B * query_width), k(B * key_width), v(B * key_width), out(B * query_width), y(x.size());
+  q.resize(B * query_width);
+  k.resize(B * key_width);
+  v.resize(B * key_width);
+  heads.resize(B * query_width);
   normalize(layer.input_layernorm, unit);
   ops::multiply_few({product(attention.q_proj, B, unit, q), product(attention.k_proj, B, unit, k),
                      product(attention.v_proj, B, unit, v)});
   unused.resize(B * s.num_heads);
-  const auto rotate = [&](Floats& heads, int64_t count, const RmsNorm& norm) {
-    kernels::norm_rotate({B, count, s.head_dim}, heads.data(), norm.weight.const_data_ptr<float>(), cos.data(),
-                         sin.data(), s.norm_eps, heads.data(), unused.data());
+  const auto rotate = [&](Floats& rows, int64_t count, const RmsNorm& norm) {
+    kernels::norm_rotate({B, count, s.head_dim}, rows.data(), norm.weight.const_data_ptr<float>(), cos.data(),
+                         sin.data(), s.norm_eps, rows.data(), unused.data());
   };
   rotate(q, s.num_heads, attention.q_norm);
   rotate(k, s.num_kv_heads, attention.k_norm);
@@ -110,12 +117,11 @@ void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
                              .key_stride = key_width,
                              .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)))},
                             q.data() + query, all_keys + b * past.keys.stride(0) + begin * s.head_dim,
-                            all_values + b * past.values.stride(0) + begin * s.head_dim, out.data() + query);
+                            all_values + b * past.values.stride(0) + begin * s.head_dim, heads.data() + query);
     }
   });
   forget_oldest(past, s.window);
-  ops::multiply_few({product(attention.o_proj, B, out, y)});
-  add_to(x, y);
+  add_product(attention.o_proj, heads);
 }
 
 void PMNet::Step::find_features(int64_t level, const int32_t* path_above) {
@@ -137,52 +143,60 @@ void PMNet::Step::find_features(int64_t level, const int32_t* path_above) {
 void PMNet::Step::write(const MemoryWrite& module, int64_t level) {
   const int64_t N = model.config_.num_memory, M = model.config_.memory_size, G = model.config_.num_groups(level);
   const bool root = level == 0;
-  Floats q(B * M), v(B * M), m(B * M), a(B * N);
-  keys.resize(B * N * M);
+  q.resize(B * M);
+  v.resize(B * M);
+  y.resize(B * M);
+  weights.resize(B * N);
+  k.resize(B * N * M);
   normalize(module.norm, unit);
   find_features(level, root ? nullptr : path.data());
-  ops::FewProduct keys_product = product(module.proj_k, B * N, features, keys);
+  ops::FewProduct keys_product = product(module.proj_k, B * N, features, k);
   keys_product.bias = nullptr;  // phase_scores adds it
   ops::multiply_few({product(module.proj_q, B, unit, q), keys_product, product(module.proj_v, B, unit, v)});
-  kernels::phase_scores({N, 1, M}, B, q.data(), keys.data(), module.proj_k.bias_data(), a.data());
-  ops::FewProduct update = product(module.proj_out, B, v, m);
+  kernels::phase_scores({N, 1, M}, B, q.data(), k.data(), module.proj_k.bias_data(), weights.data());
+  ops::FewProduct update = product(module.proj_out, B, v, y);
   update.bias = nullptr;  // tanh_rows adds it
   ops::multiply_few({update});
-  kernels::tanh_rows(B, M, m.data(), module.proj_out.bias_data());
-  for (float& radians : m) radians *= std::numbers::pi_v<float>;
+  kernels::tanh_rows(B, M, y.data(), module.proj_out.bias_data());
+  for (float& radians : y) radians *= std::numbers::pi_v<float>;
 
   make_own(*state.memory[level].turns);
   int64_t* turns = state.memory[level].turns->mutable_data_ptr<int64_t>();
   path.resize(B * N * M);
   for (int64_t b = 0; b < B; ++b) {
     const int64_t at = b * N * M;
-    kernels::phasor_scan({1, N, M, 0, M}, a.data() + b * N, m.data() + b * M, &group[b],
+    kernels::phasor_scan({1, N, M, 0, M}, weights.data() + b * N, y.data() + b * M, &group[b],
                          root ? nullptr : path.data() + at, turns + b * G * N * M, path.data() + at);
   }
   find_features(level, path.data());
   for (int64_t b = 0; b < B; ++b) {
-    const auto weights = a.begin() + b * N;
-    group[b] = group[b] * N + (std::max_element(weights, weights + N) - weights);  // the first of equals
+    const auto here = weights.begin() + b * N;
+    group[b] = group[b] * N + (std::max_element(here, here + N) - here);  // the first of equals
   }
 }
 
 // Eq. 7-8.
 void PMNet::Step::read(const MemoryRead& module) {
   const int64_t N = model.config_.num_memory, M = model.config_.memory_size, R = module.num_heads;
-  Floats a(B * R * N), mixed(B * R * 2 * M), heads(B * R * M), y(x.size());
-  queries.resize(B * R * M);
-  keys.resize(B * N * R * M);
+  q.resize(B * R * M);
+  k.resize(B * N * R * M);
+  weights.resize(B * R * N);
+  mixed.resize(B * R * 2 * M);
+  heads.resize(B * R * M);
   normalize(module.norm, unit);
-  ops::FewProduct keys_product = product(module.proj_kv, B * N, features, keys);
+  ops::FewProduct keys_product = product(module.proj_kv, B * N, features, k);
   keys_product.rows = keys_product.y_stride = R * M;  // proj_kv holds the keys' rows, then the values'
   keys_product.bias = nullptr;                        // phase_scores adds it
-  ops::multiply_few({product(module.proj_q, B, unit, queries), keys_product});
-  at::parallel_for(0, B, /*grain_size=*/1, [&](int64_t first, int64_t last) {
-    kernels::phase_scores({N, R, M}, last - first, &queries[first * R * M], &keys[first * N * R * M],
-                          module.proj_kv.bias_data(), &a[first * R * N]);
+  ops::multiply_few({product(module.proj_q, B, unit, q), keys_product});
+  at::parallel_for(0, B * R, /*grain_size=*/1, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const int64_t b = i / R, r = i % R;
+      kernels::phase_scores({N, 1, M, R * M}, 1, &q[i * M], &k[(b * N * R + r) * M], module.proj_kv.bias_data(r * M),
+                            &weights[i * N]);
+    }
   });
 
-  kernels::mix_features(N, R, 2 * M, B, a.data(), features.data(), mixed.data());
+  kernels::mix_features(N, R, 2 * M, B, weights.data(), features.data(), mixed.data());
   std::vector<ops::FewProduct> values;
   for (int64_t r = 0; r < R; ++r) {
     const int64_t first = (R + r) * M;
@@ -190,18 +204,17 @@ void PMNet::Step::read(const MemoryRead& module) {
                       R * 2 * M, heads.data() + r * M, R * M});
   }
   ops::multiply_few(values);
-  ops::multiply_few({product(module.proj_out, B, heads, y)});
-  add_to(x, y);
+  add_product(module.proj_out, heads);
 }
 
 void PMNet::Step::run_mlp(const DecoderLayer& layer) {
   const Mlp& mlp = layer.mlp;
-  Floats gate(B * mlp.gate_proj.num_outputs()), up(gate.size()), y(x.size());
+  gate.resize(B * mlp.gate_proj.num_outputs());
+  up.resize(gate.size());
   normalize(layer.post_attention_layernorm, unit);
   ops::multiply_few({product(mlp.gate_proj, B, unit, gate), product(mlp.up_proj, B, unit, up)});
   kernels::swiglu(gate.size(), gate.data(), up.data(), gate.data());
-  ops::multiply_few({product(mlp.down_proj, B, gate, y)});
-  add_to(x, y);
+  add_product(mlp.down_proj, gate);
 }
 
 bool PMNet::can_step(const Tensor& ids, const State* state, const ForwardOptions& options, const Trace* trace) const {

@@ -68,13 +68,15 @@ std::string labels(const std::string& title, const std::string& x_label, const s
 std::string marker_lines(const std::vector<Marker>& markers, Scale scale, const std::string& colour,
                          const std::string& layer) {
   std::string script;
+  int drawn = 0;
   for (const Marker& marker : markers) {
     if (!drawable(marker.x, scale)) continue;
+    const double height = 0.97 - 0.06 * (drawn++ % 4);  // labels of neighbours must not run into each other
     const std::string x = number(marker.x, scale);
     script += fmt::format("set arrow from {0}, graph 0 to {0}, graph 1 nohead {1} dashtype 2 linecolor rgb '{2}'\n", x,
                           layer, colour);
-    script += fmt::format("set label {} at {}, graph 0.97 offset 0.5,0 {} textcolor rgb '{}'\n",
-                          gnuplot_quote(marker.label), x, layer, colour);
+    script += fmt::format("set label {} at {}, graph {} offset 0.5,0 {} textcolor rgb '{}'\n",
+                          gnuplot_quote(marker.label), x, height, layer, colour);
   }
   return script;
 }
