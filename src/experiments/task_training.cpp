@@ -178,14 +178,19 @@ class TaskRun {
 };
 
 // The first rows of a batch.
-Batch first_rows(const Batch& batch, int64_t rows) {
-  Batch cut = batch;
+// A smaller batch of the same kind, every byte of which counts: to time a step with.
+Batch corner(const Batch& batch, int64_t rows, int64_t context) {
+  Batch cut;
   cut.rows = rows;
-  cut.ids.resize(rows * (batch.context + 1));
-  cut.loss_mask.resize(rows * batch.context);
-  cut.lengths.resize(rows);
-  cut.continues.resize(rows);
-  cut.sample_ids.resize(rows);
+  cut.context = context;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto first = batch.ids.begin() + row * (batch.context + 1);
+    cut.ids.insert(cut.ids.end(), first, first + context + 1);
+    cut.lengths.push_back(std::min(batch.lengths[row], context));
+    cut.continues.push_back(0);
+    cut.sample_ids.push_back(batch.sample_ids[row]);
+  }
+  cut.loss_mask.assign(rows * context, 1);
   return cut;
 }
 
@@ -219,11 +224,17 @@ PartCost training_cost(const TaskTraining& training) {
 }
 
 double time_task_step(const TaskTraining& training) {
-  constexpr double kEnoughFlop = 1e12;  // of a step; of longer ones a few rows are timed
+  constexpr double kEnoughFlop = 2e11;  // seconds on a few cores; larger steps are timed in part
+  constexpr int64_t kLeastContext = 256;
   const Batch whole = training.batch(0, 0);
-  const double flop = training_flop_per_byte(training.model, whole.context) * static_cast<double>(whole.context);
-  const int64_t rows = std::clamp<int64_t>(static_cast<int64_t>(kEnoughFlop / flop), 1, whole.rows);
-  const Batch batch = first_rows(whole, rows);
+  const auto flop_of_row = [&](int64_t context) {
+    return training_flop_per_byte(training.model, context) * static_cast<double>(context);
+  };
+  const auto affordable = [&](double flop_each) { return static_cast<int64_t>(kEnoughFlop / flop_each); };
+  const int64_t context = std::clamp(affordable(flop_of_row(whole.context) / static_cast<double>(whole.context)),
+                                     std::min(kLeastContext, whole.context), whole.context);
+  const int64_t rows = std::clamp<int64_t>(affordable(flop_of_row(context)), 1, whole.rows);
+  const Batch batch = corner(whole, rows, context);
   const std::unique_ptr<LanguageModel> model = new_model(training);
   ProcessGroup group;
   StopCheck stop(group);
@@ -236,7 +247,8 @@ double time_task_step(const TaskTraining& training) {
     if (trainer.step(batch, stop).outcome == StepOutcome::kStopped) throw StopRequested{};
     seconds = steady_seconds() - start;
   }
-  return seconds * static_cast<double>(whole.rows) / static_cast<double>(rows);
+  return seconds * flop_of_row(whole.context) * static_cast<double>(whole.rows) /
+         (flop_of_row(context) * static_cast<double>(rows));
 }
 
 }  // namespace pmnet
