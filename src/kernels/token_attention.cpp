@@ -9,9 +9,8 @@
 #define HWY_TARGET_INCLUDE "kernels/token_attention.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
-#include <hwy/contrib/math/math-inl.h>
-
 #include "kernels/simd-inl.h"
+#include "kernels/softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
@@ -29,20 +28,6 @@ HWY_INLINE void ForEachKey(const TokenHeads& h, const float* rows, const Body& b
   }
 }
 
-// softmax(scale * x) in place.
-void Softmax(int64_t count, float scale, float* x) {
-  const Floats d;
-  const float top = *std::max_element(x, x + count) * scale;
-  auto total = hn::Zero(d);
-  for_each_vector(count, [&](size_t j, auto io) HWY_ATTR {
-    const auto e = hn::Exp(d, hn::MulSub(io.load(x + j), hn::Set(d, scale), hn::Set(d, top)));
-    io.store(e, x + j);
-    total = hn::Add(total, io.only_active(e));
-  });
-  const auto inverse = hn::Set(d, 1.0f / sum_lanes(total));
-  for_each_vector(count, [&](size_t j, auto io) HWY_ATTR { io.store(hn::Mul(io.load(x + j), inverse), x + j); });
-}
-
 void AttendToken(const TokenHeads& h, const float* q, const float* k, const float* v, float* out) {
   const int64_t count = h.num_keys - h.first_key;
   std::vector<float> probabilities(h.num_heads * count);
@@ -56,7 +41,7 @@ void AttendToken(const TokenHeads& h, const float* q, const float* k, const floa
       probabilities[head * count + key] = sum_lanes(dot);
     }
   });
-  for (int64_t head = 0; head < h.num_heads; ++head) Softmax(count, h.scale, probabilities.data() + head * count);
+  for (int64_t head = 0; head < h.num_heads; ++head) softmax(count, h.scale, probabilities.data() + head * count);
   std::fill_n(out, h.num_heads * h.width, 0.0f);
   ForEachKey(h, v, [&](int64_t key, const float* row) HWY_ATTR {
     for (int64_t head = 0; head < h.num_heads; ++head) {

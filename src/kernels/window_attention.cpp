@@ -1,7 +1,6 @@
 #include "kernels/window_attention.h"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "kernels/dropout_bits.h"
@@ -14,6 +13,7 @@
 
 #include "kernels/simd-inl.h"
 #include "kernels/small_gemm-inl.h"
+#include "kernels/softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
@@ -113,7 +113,6 @@ void ZeroOutside(const KeyRange& range, int64_t stride, float* row) {
 
 void Attend(const AttentionHead& h, int64_t begin, int64_t end, const float* q, const float* k, const float* v,
             float* out, float* log_sums) {
-  const Floats d;
   Block block;
   for (int64_t first = begin; first < end; first += kQueryBlock) {
     block.prepare(h, first, std::min(first + kQueryBlock, end));
@@ -122,20 +121,7 @@ void Attend(const AttentionHead& h, int64_t begin, int64_t end, const float* q, 
     for (int64_t i = 0; i < block.num_queries; ++i) {
       float* row = p + i * block.stride;
       const KeyRange range = RowRange(h, block, i);
-      const float top = *std::max_element(row + range.first, row + range.last) * h.scale;
-      auto total = hn::Zero(d);
-      for_each_vector(range.size(), [&](size_t j, auto io) HWY_ATTR {
-        float* at = row + range.first + j;
-        const auto e = hn::Exp(d, hn::MulSub(io.load(at), hn::Set(d, h.scale), hn::Set(d, top)));
-        io.store(e, at);
-        total = hn::Add(total, io.only_active(e));
-      });
-      const float sum = sum_lanes(total);
-      const auto inverse = hn::Set(d, 1.0f / sum);
-      for_each_vector(range.size(), [&](size_t j, auto io) HWY_ATTR {
-        io.store(hn::Mul(io.load(row + range.first + j), inverse), row + range.first + j);
-      });
-      log_sums[first + i] = top + std::log(sum);
+      log_sums[first + i] = softmax(range.size(), h.scale, row + range.first);
       DropRow(h, block, i, range, row);
       ZeroOutside(range, block.stride, row);
     }
