@@ -170,9 +170,11 @@ void time_backward(benchmark::State& state, const OpCase& op) {
 void time_matvec(benchmark::State& state, int64_t rows, int64_t cols, kernels::WeightType type, int64_t vectors) {
   const PackedWeight packed = pack_weight(weight(rows, cols), type);
   const Tensor x = normal({vectors, cols}), y = at::empty({vectors, rows});
-  for ([[maybe_unused]] auto iteration : state)
-    kernels::matvec(matrix_of(packed), 0, rows, nullptr, vectors, x.const_data_ptr<float>(), cols,
-                    y.mutable_data_ptr<float>(), rows);
+  kernels::Vectors ready;
+  for ([[maybe_unused]] auto iteration : state) {
+    kernels::prepare_vectors(matrix_of(packed), vectors, x.const_data_ptr<float>(), cols, ready);
+    kernels::matvec(matrix_of(packed), 0, rows, nullptr, ready, y.mutable_data_ptr<float>(), rows);
+  }
   Tensors touched{packed.data, x, y};
   if (packed.scales) touched.push_back(*packed.scales);
   set_counters(state, 2.0 * static_cast<double>(rows * cols * vectors), bytes_of(touched));
@@ -196,7 +198,7 @@ void register_all() {
                                                                  {"bf16", kernels::WeightType::kBF16},
                                                                  {"int8", kernels::WeightType::kInt8}};
     for (const auto& [type_name, type] : types)
-      for (const int64_t vectors : {1, 4, 16})
+      for (const int64_t vectors : {1, 4, 8, 32})
         RegisterBenchmark(fmt::format("matvec/{}/{}_vectors/{}", type_name, vectors, preset_name).c_str(), time_matvec,
                           rows, cols, type, vectors)
             ->Unit(benchmark::kMicrosecond);

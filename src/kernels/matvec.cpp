@@ -1,12 +1,12 @@
 #include "kernels/matvec.h"
 
-#include <hwy/cache_control.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
 #include <vector>
+
+#include "kernels/weight_blocks.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matvec.cpp"
@@ -18,11 +18,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-constexpr int64_t kCacheLine = 64;
-
 // Vectors in the type that Row multiplies with, and what their numbers are to be scaled by.
 template <class X>
-struct Vectors {
+struct Numbers {
   const X* data;
   int64_t stride;
   const float* scales;  // null: 1
@@ -34,15 +32,6 @@ HWY_INLINE int64_t RowsAhead(int64_t rows_per_tile, int64_t cols) {
   constexpr int64_t kBytesAhead = 4096;
   const int64_t tile_bytes = rows_per_tile * cols * static_cast<int64_t>(sizeof(*Row::data));
   return rows_per_tile * std::max<int64_t>(1, kBytesAhead / tile_bytes);
-}
-
-// Asks for the columns of one turn in a row that comes later: rows are too short for the hardware to see a stream in
-// them.
-template <class Row>
-HWY_INLINE void PrefetchTurn(const Row& row, int64_t first_weight, int64_t weights) {
-  const char* from = reinterpret_cast<const char*>(row.data + first_weight);
-  const int64_t bytes = weights * static_cast<int64_t>(sizeof(*row.data));
-  for (int64_t at = 0; at < bytes; at += kCacheLine) hwy::Prefetch(from + at);
 }
 
 // The columns that fill no vector. Apart from the tiles, whose sums would else not stay in registers.
@@ -58,17 +47,17 @@ template <class Row>
 HWY_INLINE float DotRow(const Row& row, int64_t cols, int64_t begin, int64_t end, const typename Row::X* x) {
   const int64_t lanes = Row::Lanes(), turn = 4 * lanes;
   const int64_t ahead = RowsAhead<Row>(1, cols) * cols;
-  auto a = Row::Zero(), b = a, c = a, d = a, second = a;
+  auto a = Row::Zero(), b = a, c = a, d = a;
   int64_t at = begin;
   for (; at + turn <= end; at += turn) {
-    PrefetchTurn(row, ahead + at, turn);
-    a = Row::MulAdd(row.Load(at), Row::LoadX(x + at), a, second);
-    b = Row::MulAdd(row.Load(at + lanes), Row::LoadX(x + at + lanes), b, second);
-    c = Row::MulAdd(row.Load(at + 2 * lanes), Row::LoadX(x + at + 2 * lanes), c, second);
-    d = Row::MulAdd(row.Load(at + 3 * lanes), Row::LoadX(x + at + 3 * lanes), d, second);
+    PrefetchColumns(row, ahead + at, ahead + at + turn);
+    a = Row::MulAdd(row.Load(at), Row::LoadX(x + at), a);
+    b = Row::MulAdd(row.Load(at + lanes), Row::LoadX(x + at + lanes), b);
+    c = Row::MulAdd(row.Load(at + 2 * lanes), Row::LoadX(x + at + 2 * lanes), c);
+    d = Row::MulAdd(row.Load(at + 3 * lanes), Row::LoadX(x + at + 3 * lanes), d);
   }
-  for (; at + lanes <= end; at += lanes) a = Row::MulAdd(row.Load(at), Row::LoadX(x + at), a, second);
-  const float sum = Row::Sum(Row::Add(Row::Add(a, b), Row::Add(c, d)), second);
+  for (; at + lanes <= end; at += lanes) a = Row::MulAdd(row.Load(at), Row::LoadX(x + at), a);
+  const float sum = Row::Sum(Row::Add(Row::Add(a, b), Row::Add(c, d)));
   return at < end ? sum + LastColumns(row, at, end, x) : sum;
 }
 
@@ -78,27 +67,29 @@ HWY_INLINE void DotTile(const Row* rows, int64_t cols, int64_t begin, int64_t en
                         int64_t x_stride, float* sums) {
   constexpr int kSteps = 4;  // per turn, which is a cache line of the narrowest weights
   const int64_t lanes = Row::Lanes(), turn = kSteps * lanes, ahead = RowsAhead<Row>(kRows, cols) * cols;
-  typename Row::Total total[kRows * kVectors], second[kRows * kVectors];
+  typename Row::Total total[kRows * kVectors];
   for (auto& t : total) t = Row::Zero();
-  for (auto& t : second) t = Row::Zero();
   const auto add = [&](int64_t column) HWY_ATTR {
     decltype(rows[0].Load(0)) w[kRows];
     for (int i = 0; i < kRows; ++i) w[i] = rows[i].Load(column);
     for (int v = 0; v < kVectors; ++v) {
-      const auto xv = Row::LoadX(x + v * x_stride + column);
-      for (int i = 0; i < kRows; ++i) {
-        const int at = i * kVectors + v;
-        total[at] = Row::MulAdd(w[i], xv, total[at], second[at]);
-      }
+      const auto xv = keep_in_register(Row::LoadX(x + v * x_stride + column));
+      for (int i = 0; i < kRows; ++i) total[i * kVectors + v] = Row::MulAdd(w[i], xv, total[i * kVectors + v]);
     }
   };
   int64_t c = begin;
   for (; c + turn <= end; c += turn) {
-    for (int i = 0; i < kRows; ++i) PrefetchTurn(rows[i], ahead + c, turn);
-    for (int s = 0; s < kSteps; ++s) add(c + s * lanes);
+    for (int i = 0; i < kRows; ++i) PrefetchColumns(rows[i], ahead + c, ahead + c + turn);
+    if constexpr (std::is_same_v<typename Row::X, float>) {
+      for (int s = 0; s < kSteps; ++s) add(c + s * lanes);
+    } else {
+      // Unrolled, sums of integers would be reordered until they no longer fit into the registers.
+      HWY_UNROLL(1)
+      for (int s = 0; s < kSteps; ++s) add(c + s * lanes);
+    }
   }
   for (; c + lanes <= end; c += lanes) add(c);
-  for (int i = 0; i < kRows * kVectors; ++i) sums[i] += Row::Sum(total[i], second[i]);
+  for (int i = 0; i < kRows * kVectors; ++i) sums[i] += Row::Sum(total[i]);
   if (c == end) return;
   for (int i = 0; i < kRows * kVectors; ++i)
     sums[i] += LastColumns(rows[i / kVectors], c, end, x + i % kVectors * x_stride);
@@ -107,7 +98,7 @@ HWY_INLINE void DotTile(const Row* rows, int64_t cols, int64_t begin, int64_t en
 // Rows [begin, end) by kVectors vectors from first_vector on.
 template <int kVectors, class Row, class MakeRow>
 void DotRows(const MakeRow& row_at, const WeightMatrix& w, int64_t begin, int64_t end, const float* bias,
-             const Vectors<typename Row::X>& x, int64_t first_vector, float* y, int64_t y_stride) {
+             const Numbers<typename Row::X>& x, int64_t first_vector, float* y, int64_t y_stride) {
   const auto* vectors = x.data + first_vector * x.stride;
   const auto dot = [&](int64_t row, auto num_rows) HWY_ATTR {
     constexpr int kRows = decltype(num_rows)::value;
@@ -139,7 +130,7 @@ void DotRows(const MakeRow& row_at, const WeightMatrix& w, int64_t begin, int64_
 
 template <class Row, class MakeRow>
 void Dots(const MakeRow& row_at, const WeightMatrix& w, int64_t begin, int64_t end, const float* bias,
-          int64_t num_vectors, const Vectors<typename Row::X>& x, float* y, int64_t y_stride) {
+          int64_t num_vectors, const Numbers<typename Row::X>& x, float* y, int64_t y_stride) {
   constexpr int64_t kRowBlock = 16;  // small enough to stay in cache while the vectors take turns
   for (int64_t first = begin; first < end; first += kRowBlock) {
     const int64_t last = std::min(first + kRowBlock, end);
@@ -174,46 +165,21 @@ float RoundToShorts(int64_t count, const float* x, int16_t* out) {
   return largest / kLargest;
 }
 
-// body(row_at) with the reader of the matrix's type.
-template <class Body>
-HWY_INLINE void WithType(const WeightMatrix& w, const Body& body) {
-  switch (w.type) {
-    case WeightType::kF32:
-      return body([&](int64_t r) { return F32Row{{}, static_cast<const float*>(w.data) + r * w.cols}; });
-    case WeightType::kBF16:
-      return body([&](int64_t r) { return BF16Row{{}, static_cast<const hwy::bfloat16_t*>(w.data) + r * w.cols}; });
-    case WeightType::kInt8:
-      return body([&](int64_t r) { return Int8Row{static_cast<const int8_t*>(w.data) + r * w.cols}; });
-  }
+void RoundVectors(const WeightMatrix& w, const float* x, int64_t x_stride, Vectors& out) {
+  out.shorts.resize(out.count * w.cols);
+  out.scales.resize(out.count);
+  for (int64_t v = 0; v < out.count; ++v)
+    out.scales[v] = RoundToShorts(w.cols, x + v * x_stride, out.shorts.data() + v * w.cols);
 }
 
-void MatVec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, int64_t num_vectors, const float* x,
-            int64_t x_stride, float* y, int64_t y_stride) {
+void DotProducts(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, const Vectors& x, float* y,
+                 int64_t y_stride) {
   WithType(w, [&](const auto& row_at) HWY_ATTR {
     using Row = decltype(row_at(0));
-    if constexpr (std::is_same_v<typename Row::X, float>) {
-      Dots<Row>(row_at, w, begin, end, bias, num_vectors, {x, x_stride, nullptr}, y, y_stride);
-    } else {
-      std::vector<int16_t> shorts(num_vectors * w.cols);
-      std::vector<float> scales(num_vectors);
-      for (int64_t v = 0; v < num_vectors; ++v)
-        scales[v] = RoundToShorts(w.cols, x + v * x_stride, shorts.data() + v * w.cols);
-      Dots<Row>(row_at, w, begin, end, bias, num_vectors, {shorts.data(), w.cols, scales.data()}, y, y_stride);
-    }
-  });
-}
-
-void UnpackRows(const WeightMatrix& w, int64_t begin, int64_t end, float* out) {
-  WithType(w, [&](const auto& row_at) HWY_ATTR {
-    const Floats d;
-    const int64_t lanes = hn::Lanes(d);
-    for (int64_t r = begin; r < end; ++r, out += w.cols) {
-      const auto row = row_at(r);
-      const float scale = w.scales ? w.scales[r] : 1.0f;
-      int64_t c = 0;
-      for (; c + lanes <= w.cols; c += lanes) hn::StoreU(hn::Mul(row.Widen(c), hn::Set(d, scale)), d, out + c);
-      for (; c < w.cols; ++c) out[c] = row.At(c) * scale;
-    }
+    if constexpr (std::is_same_v<typename Row::X, float>)
+      Dots<Row>(row_at, w, begin, end, bias, x.count, {x.data, x.stride, nullptr}, y, y_stride);
+    else
+      Dots<Row>(row_at, w, begin, end, bias, x.count, {x.shorts.data(), w.cols, x.scales.data()}, y, y_stride);
   });
 }
 
@@ -223,16 +189,50 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pmnet::kernels {
 
-HWY_EXPORT(MatVec);
-HWY_EXPORT(UnpackRows);
+namespace {
 
-void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, int64_t num_vectors, const float* x,
-            int64_t x_stride, float* y, int64_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(MatVec)(w, begin, end, bias, num_vectors, x, x_stride, y, y_stride);
+// From sixteen vectors on arithmetic takes longer than reading the weights. Int8 weights meet theirs in integers, which
+// is quicker still.
+bool are_many(const WeightMatrix& w, int64_t num_vectors) { return num_vectors >= 16 && w.type != WeightType::kInt8; }
+
+// columns [cols, count] = the transpose of x, a cache line of every vector at a time.
+void lay_side_by_side(int64_t count, int64_t cols, const float* x, int64_t x_stride, float* columns) {
+  constexpr int64_t kLine = 16;
+  for (int64_t first = 0; first < cols; first += kLine)
+    for (int64_t v = 0; v < count; ++v)
+      for (int64_t c = first; c < std::min(first + kLine, cols); ++c) columns[c * count + v] = x[v * x_stride + c];
 }
 
-void unpack_rows(const WeightMatrix& w, int64_t begin, int64_t end, float* out) {
-  HWY_DYNAMIC_DISPATCH(UnpackRows)(w, begin, end, out);
+}  // namespace
+
+HWY_EXPORT(DotProducts);
+HWY_EXPORT(RoundVectors);
+
+void prepare_vectors(const WeightMatrix& w, int64_t count, const float* x, int64_t x_stride, Vectors& out) {
+  out.count = count;
+  out.stride = x_stride;
+  out.data = x;
+  if (are_many(w, count)) {
+    out.columns.resize(w.cols * count);
+    lay_side_by_side(count, w.cols, x, x_stride, out.columns.data());
+  } else if (w.type == WeightType::kInt8) {
+    HWY_DYNAMIC_DISPATCH(RoundVectors)(w, x, x_stride, out);
+  }
+}
+
+void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, const Vectors& x, float* y,
+            int64_t y_stride) {
+  if (are_many(w, x.count))
+    multiply_columns(w, begin, end, bias, x.count, x.columns.data(), y, y_stride);
+  else
+    HWY_DYNAMIC_DISPATCH(DotProducts)(w, begin, end, bias, x, y, y_stride);
+}
+
+int64_t rows_per_piece(const WeightMatrix& w, int64_t num_vectors) {
+  if (are_many(w, num_vectors)) return kBlockRows;
+  constexpr int64_t kBytes = 32768;  // long enough for memory to be read in order, short enough to share out
+  const int64_t weight_bytes = w.type == WeightType::kF32 ? 4 : w.type == WeightType::kBF16 ? 2 : 1;
+  return std::max<int64_t>(kBytes / (w.cols * weight_bytes), 1);
 }
 
 }  // namespace pmnet::kernels

@@ -1,7 +1,8 @@
-// Products of a weight matrix with a few vectors, for decoding: bound by how fast the weights can be read, so each
-// weight is read once, in the type it is stored in, and used for all vectors.
+// Products of a weight matrix with a few vectors, for decoding. Up to a dozen vectors they are bound by how fast the
+// weights can be read, so each weight is read once, in the type it is stored in, and used for all vectors.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 namespace pmnet::kernels {
 
@@ -15,11 +16,23 @@ struct WeightMatrix {
   int64_t cols;
 };
 
-// y[v, row] = sum_c w[row, c] x[v, c] + bias[row] for rows [begin, end) and all vectors. bias may be null.
-void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, int64_t num_vectors, const float* x,
-            int64_t x_stride, float* y, int64_t y_stride);
+// The vectors of one product, made ready once for all the pieces that its rows are cut into.
+struct Vectors {
+  int64_t count, stride;
+  const float* data;            // few by floating-point weights: as they were given
+  std::vector<int16_t> shorts;  // by int8 weights: [count, cols], to be multiplied by `scales` [count]
+  std::vector<float> scales;
+  std::vector<float> columns;  // many by floating-point weights: [cols, count]
+};
 
-// Rows [begin, end) as float32, [end - begin, cols].
-void unpack_rows(const WeightMatrix& w, int64_t begin, int64_t end, float* out);
+// `out` may hold the vectors of an earlier product, whose memory is used again.
+void prepare_vectors(const WeightMatrix& w, int64_t count, const float* x, int64_t x_stride, Vectors& out);
+
+// y[v, row] = sum_c w[row, c] x[v, c] + bias[row] for rows [begin, end) and all vectors. bias may be null.
+void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, const Vectors& x, float* y,
+            int64_t y_stride);
+
+// How many rows at once matvec works best with.
+int64_t rows_per_piece(const WeightMatrix& w, int64_t num_vectors);
 
 }  // namespace pmnet::kernels

@@ -41,6 +41,15 @@ HWY_INLINE void for_each_vector(size_t n, Body&& body) {
   if (i < n) body(i, PartVector{hn::FirstN(d, n - i)});
 }
 
+// A loaded vector that several instructions use: without this GCC loads it anew for each of them.
+template <class V>
+HWY_INLINE V keep_in_register(V v) {
+#if HWY_ARCH_X86 && HWY_COMPILER_GCC_ACTUAL && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+  __asm__("" : "+v"(v.raw));
+#endif
+  return v;
+}
+
 HWY_INLINE float sum_lanes(FloatVec v) {
   const Floats d;
   return hn::GetLane(hn::SumOfLanes(d, v));

@@ -1,4 +1,4 @@
-// C[m,n] (+)= A[m,k] B[k,n] for the tiles of attention, too small for a library call. A is read element by element
+// C[m,n] (+)= A[m,k] B[k,n] for tiles too small for a library call. A is read element by element
 // through two strides, so it may be transposed; rows of B and C are contiguous.
 #if defined(PMNET_KERNELS_SMALL_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PMNET_KERNELS_SMALL_GEMM_INL_H_
@@ -66,6 +66,8 @@ HWY_INLINE void GemmRows(int64_t n, int64_t k, const float* a, int64_t a_row, in
 inline void small_gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b,
                        int64_t b_row, float* c, int64_t c_row, bool accumulate) {
   int64_t i = 0;
+  // Six rows by two vectors are as many sums as AVX2 has registers for.
+  for (; i + 6 <= m; i += 6) GemmRows<6>(n, k, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, accumulate);
   for (; i + 4 <= m; i += 4) GemmRows<4>(n, k, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, accumulate);
   for (; i < m; ++i) GemmRows<1>(n, k, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, accumulate);
 }

@@ -6,8 +6,11 @@
 #define PMNET_KERNELS_WEIGHT_ROWS_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
+
 #include <cstring>
 
+#include "kernels/matvec.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -22,8 +25,8 @@ struct FloatProducts {
   static HWY_ATTR Total Zero() { return hn::Zero(Floats()); }
   static HWY_ATTR FloatVec LoadX(const X* x) { return hn::LoadU(Floats(), x); }
   static HWY_ATTR Total Add(Total a, Total b) { return hn::Add(a, b); }
-  static HWY_ATTR Total MulAdd(FloatVec w, FloatVec x, Total total, Total&) { return hn::MulAdd(w, x, total); }
-  static HWY_ATTR float Sum(Total total, Total) { return sum_lanes(total); }
+  static HWY_ATTR Total MulAdd(FloatVec w, FloatVec x, Total total) { return hn::MulAdd(w, x, total); }
+  static HWY_ATTR float Sum(Total total) { return sum_lanes(total); }
   static HWY_ATTR int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(Floats())); }
 };
 struct F32Row : FloatProducts {
@@ -60,12 +63,12 @@ struct Int8Row {
   static HWY_ATTR Total Zero() { return hn::Zero(Ints()); }
   static HWY_ATTR hn::Vec<Shorts> LoadX(const X* x) { return hn::LoadU(Shorts(), x); }
   static HWY_ATTR Total Add(Total a, Total b) { return hn::Add(a, b); }
-  static HWY_ATTR Total MulAdd(hn::Vec<Shorts> w, hn::Vec<Shorts> x, Total total, Total& second) {
-    return hn::ReorderWidenMulAccumulate(Ints(), w, x, total, second);
+  static HWY_ATTR Total MulAdd(hn::Vec<Shorts> w, hn::Vec<Shorts> x, Total total) {
+    Total second = Zero();  // stays zero on x86, where nothing is then added
+    total = hn::ReorderWidenMulAccumulate(Ints(), w, x, total, second);
+    return Add(total, second);
   }
-  static HWY_ATTR float Sum(Total total, Total second) {
-    return sum_lanes(hn::Add(hn::ConvertTo(Floats(), total), hn::ConvertTo(Floats(), second)));
-  }
+  static HWY_ATTR float Sum(Total total) { return sum_lanes(hn::ConvertTo(Floats(), total)); }
   static HWY_ATTR int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(Shorts())); }
   HWY_ATTR hn::Vec<Shorts> Load(int64_t c) const {
     return hn::PromoteTo(Shorts(), hn::LoadU(hn::Rebind<int8_t, Shorts>(), data + c));
@@ -75,6 +78,26 @@ struct Int8Row {
   }
   float At(int64_t c) const { return data[c]; }
 };
+
+// Asks for columns of a row that comes later: rows are too short for the hardware to see a stream in them.
+template <class Row>
+HWY_INLINE void PrefetchColumns(const Row& row, int64_t begin, int64_t end) {
+  constexpr int64_t kLine = 64 / sizeof(*row.data);
+  for (int64_t c = begin; c < end; c += kLine) hwy::Prefetch(row.data + c);
+}
+
+// body(row_at) with the reader of the matrix's type.
+template <class Body>
+HWY_INLINE void WithType(const WeightMatrix& w, const Body& body) {
+  switch (w.type) {
+    case WeightType::kF32:
+      return body([&](int64_t r) { return F32Row{{}, static_cast<const float*>(w.data) + r * w.cols}; });
+    case WeightType::kBF16:
+      return body([&](int64_t r) { return BF16Row{{}, static_cast<const hwy::bfloat16_t*>(w.data) + r * w.cols}; });
+    case WeightType::kInt8:
+      return body([&](int64_t r) { return Int8Row{static_cast<const int8_t*>(w.data) + r * w.cols}; });
+  }
+}
 
 }  // namespace pmnet::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

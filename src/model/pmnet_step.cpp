@@ -18,16 +18,23 @@ namespace pmnet {
 
 namespace {
 
-// Vectors of floats that start a cache line: a load that crosses two takes twice as long.
+// For what one byte needs and the next may overwrite: starts a cache line, since a load that crosses two takes twice as
+// long, and is not cleared when it grows.
 template <typename T>
-struct CacheLineAllocator {
+struct ScratchAllocator {
   using value_type = T;
   static constexpr std::align_val_t kLine{64};
   T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
   void deallocate(T* data, size_t) { ::operator delete(data, kLine); }
-  bool operator==(const CacheLineAllocator&) const = default;
+  template <typename U>
+  void construct(U* place) {
+    ::new (static_cast<void*>(place)) U;
+  }
+  bool operator==(const ScratchAllocator&) const = default;
 };
-using Floats = std::vector<float, CacheLineAllocator<float>>;
+template <typename T>
+using Scratch = std::vector<T, ScratchAllocator<T>>;
+using Floats = Scratch<float>;
 
 ops::FewProduct product(const Linear& layer, int64_t vectors, const Floats& x, Floats& y) {
   const int64_t rows = layer.num_outputs(), cols = layer.num_inputs();
@@ -43,23 +50,33 @@ void make_own(Tensor& tensor) {
 }  // namespace
 
 struct PMNet::Step {
-  const PMNet& model;
-  State& state;
-  int64_t B;
+  const PMNet* model = nullptr;
+  State* state = nullptr;
+  int64_t B = 0;
 
-  Floats cos = {}, sin = {};        // [B,Dh/2]: rotary tables
-  Floats x = {}, unit = {};         // [B,d]: the residual stream, and its norm
-  std::vector<int64_t> group = {};  // [B]: where the token of each stream is in the tree
-  std::vector<int32_t> path = {};   // [B,N,M]: turns collected root to here
-  Floats features = {};             // [B,N,2M] of the current level
-  // Of one module after the other; kept so that their memory is.
-  Floats q = {}, k = {}, v = {}, heads = {}, y = {}, weights = {}, mixed = {}, gate = {}, up = {};
-  Floats unused = {};  // what a kernel also returns and nobody reads
+  Floats cos, sin;             // [B,Dh/2]: rotary tables
+  Floats x, unit;              // [B,d]: the residual stream, and its norm
+  std::vector<int64_t> group;  // [B]: where the token of each stream is in the tree
+  Scratch<int32_t> path;       // [B,N,M]: turns collected root to here
+  Floats features;             // [B,N,2M] of the current level
+  Scratch<int64_t> turns;      // [B,N,M]: the anchors of each stream's group, and rounded
+  Scratch<int32_t> anchors;
+  // Of one module after the other.
+  Floats q, k, v, heads, y, weights, mixed, gate, up;
+  Floats unused;  // what a kernel also returns and nobody reads
 
   void attend(const DecoderLayer& layer, AttentionState& past);
   void write(const MemoryWrite& module, int64_t level);
   void read(const MemoryRead& module);
   void run_mlp(const DecoderLayer& layer);
+
+  // body(stream) for every stream; without a thread more for a single one.
+  template <typename Body>
+  void for_each_stream(const Body& body) const {
+    at::parallel_for(0, B, /*grain_size=*/1, [&](int64_t first, int64_t last) {
+      for (int64_t b = first; b < last; ++b) body(b);
+    });
+  }
 
   void normalize(const RmsNorm& norm, Floats& out);
   void add_product(const Linear& layer, const Floats& in);  // to the residual stream
@@ -90,34 +107,38 @@ void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
   normalize(layer.input_layernorm, unit);
   ops::multiply_few({product(attention.q_proj, B, unit, q), product(attention.k_proj, B, unit, k),
                      product(attention.v_proj, B, unit, v)});
-  unused.resize(B * s.num_heads);
-  const auto rotate = [&](Floats& rows, int64_t count, const RmsNorm& norm) {
-    kernels::norm_rotate({B, count, s.head_dim}, rows.data(), norm.weight.const_data_ptr<float>(), cos.data(),
-                         sin.data(), s.norm_eps, rows.data(), unused.data());
-  };
-  rotate(q, s.num_heads, attention.q_norm);
-  rotate(k, s.num_kv_heads, attention.k_norm);
-  append_token(past.keys, k.data(), s.window);
-  append_token(past.values, v.data(), s.window);
+  append_place(past.keys, s.window);
+  append_place(past.values, s.window);
 
   const int64_t num_keys = past.keys.size(1), heads_per_key = s.num_heads / s.num_kv_heads;
-  const int64_t* positions = state.positions.const_data_ptr<int64_t>();
-  const float *all_keys = past.keys.const_data_ptr<float>(), *all_values = past.values.const_data_ptr<float>();
-  const int64_t pieces = std::min<int64_t>(s.num_kv_heads, at::get_num_threads());
+  const int64_t* positions = state->positions.const_data_ptr<int64_t>();
+  float *all_keys = past.keys.mutable_data_ptr<float>(), *all_values = past.values.mutable_data_ptr<float>();
+  // One stream is shared out among the threads by heads.
+  const int64_t pieces = std::clamp<int64_t>(at::get_num_threads() / B, 1, s.num_kv_heads);
+  unused.resize(B * s.num_heads);
   at::parallel_for(0, B * pieces, /*grain_size=*/1, [&](int64_t first, int64_t last) {
     for (int64_t task = first; task < last; ++task) {
       const int64_t b = task / pieces, piece = task % pieces;
       const int64_t begin = s.num_kv_heads * piece / pieces, end = s.num_kv_heads * (piece + 1) / pieces;
-      const int64_t query = b * query_width + begin * heads_per_key * s.head_dim;
-      kernels::attend_token({.num_heads = (end - begin) * heads_per_key,
+      const int64_t num_heads = (end - begin) * heads_per_key, first_head = b * s.num_heads + begin * heads_per_key;
+      float *query = &q[first_head * s.head_dim], *keys = all_keys + b * past.keys.stride(0) + begin * s.head_dim,
+            *values = all_values + b * past.values.stride(0) + begin * s.head_dim;
+      const int64_t token = b * key_width + begin * s.head_dim, place = (num_keys - 1) * key_width;
+      const auto rotate = [&](const float* from, int64_t heads, const RmsNorm& norm, float* to) {
+        kernels::norm_rotate({1, heads, s.head_dim}, from, norm.weight.const_data_ptr<float>(),
+                             &cos[b * s.head_dim / 2], &sin[b * s.head_dim / 2], s.norm_eps, to, &unused[first_head]);
+      };
+      rotate(query, num_heads, attention.q_norm, query);
+      rotate(&k[token], end - begin, attention.k_norm, keys + place);
+      std::copy_n(&v[token], (end - begin) * s.head_dim, values + place);
+      kernels::attend_token({.num_heads = num_heads,
                              .heads_per_key = heads_per_key,
                              .width = s.head_dim,
                              .first_key = std::max<int64_t>(num_keys - positions[b] - 1, 0),
                              .num_keys = num_keys,
                              .key_stride = key_width,
                              .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)))},
-                            q.data() + query, all_keys + b * past.keys.stride(0) + begin * s.head_dim,
-                            all_values + b * past.values.stride(0) + begin * s.head_dim, heads.data() + query);
+                            query, keys, values, &heads[first_head * s.head_dim]);
     }
   });
   forget_oldest(past, s.window);
@@ -125,23 +146,23 @@ void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
 }
 
 void PMNet::Step::find_features(int64_t level, const int32_t* path_above) {
-  const Tensor& embeddings = model.memory_embeddings[level];
+  const Tensor& embeddings = model->memory_embeddings[level];
   const int64_t N = embeddings.size(1), M = embeddings.size(2), width = N * M;
-  std::vector<int64_t> turns(width);
-  std::vector<int32_t> anchors(width);
   constexpr int64_t kAlone = 0;  // each stream brings the anchors of its own group
   features.resize(B * width * 2);
-  for (int64_t b = 0; b < B; ++b) {
-    kernels::radians_to_turns(width, embeddings.const_data_ptr<float>() + group[b] * width, turns.data());
-    for (int64_t i = 0; i < width; ++i) anchors[i] = static_cast<int32_t>((turns[i] + (int64_t{1} << 31)) >> 32);
-    kernels::circle_features(1, N, M, path_above ? path_above + b * width : nullptr, anchors.data(), &kAlone,
-                             features.data() + b * width * 2);
-  }
+  turns.resize(B * width);
+  anchors.resize(B * width);
+  for_each_stream([&](int64_t b) {
+    const int64_t at = b * width;
+    kernels::radians_to_turns(width, embeddings.const_data_ptr<float>() + group[b] * width, &turns[at]);
+    for (int64_t i = at; i < at + width; ++i) anchors[i] = static_cast<int32_t>((turns[i] + (int64_t{1} << 31)) >> 32);
+    kernels::circle_features(1, N, M, path_above ? path_above + at : nullptr, &anchors[at], &kAlone, &features[at * 2]);
+  });
 }
 
 // Eq. 1-6.
 void PMNet::Step::write(const MemoryWrite& module, int64_t level) {
-  const int64_t N = model.config_.num_memory, M = model.config_.memory_size, G = model.config_.num_groups(level);
+  const int64_t N = model->config_.num_memory, M = model->config_.memory_size, G = model->config_.num_groups(level);
   const bool root = level == 0;
   q.resize(B * M);
   v.resize(B * M);
@@ -153,21 +174,23 @@ void PMNet::Step::write(const MemoryWrite& module, int64_t level) {
   ops::FewProduct keys_product = product(module.proj_k, B * N, features, k);
   keys_product.bias = nullptr;  // phase_scores adds it
   ops::multiply_few({product(module.proj_q, B, unit, q), keys_product, product(module.proj_v, B, unit, v)});
-  kernels::phase_scores({N, 1, M}, B, q.data(), k.data(), module.proj_k.bias_data(), weights.data());
+  for_each_stream([&](int64_t b) {
+    kernels::phase_scores({N, 1, M}, 1, &q[b * M], &k[b * N * M], module.proj_k.bias_data(), &weights[b * N]);
+  });
   ops::FewProduct update = product(module.proj_out, B, v, y);
   update.bias = nullptr;  // tanh_rows adds it
   ops::multiply_few({update});
   kernels::tanh_rows(B, M, y.data(), module.proj_out.bias_data());
   for (float& radians : y) radians *= std::numbers::pi_v<float>;
 
-  make_own(*state.memory[level].turns);
-  int64_t* turns = state.memory[level].turns->mutable_data_ptr<int64_t>();
+  make_own(*state->memory[level].turns);
+  int64_t* memory = state->memory[level].turns->mutable_data_ptr<int64_t>();
   path.resize(B * N * M);
-  for (int64_t b = 0; b < B; ++b) {
+  for_each_stream([&](int64_t b) {
     const int64_t at = b * N * M;
     kernels::phasor_scan({1, N, M, 0, M}, weights.data() + b * N, y.data() + b * M, &group[b],
-                         root ? nullptr : path.data() + at, turns + b * G * N * M, path.data() + at);
-  }
+                         root ? nullptr : path.data() + at, memory + b * G * N * M, path.data() + at);
+  });
   find_features(level, path.data());
   for (int64_t b = 0; b < B; ++b) {
     const auto here = weights.begin() + b * N;
@@ -177,7 +200,7 @@ void PMNet::Step::write(const MemoryWrite& module, int64_t level) {
 
 // Eq. 7-8.
 void PMNet::Step::read(const MemoryRead& module) {
-  const int64_t N = model.config_.num_memory, M = model.config_.memory_size, R = module.num_heads;
+  const int64_t N = model->config_.num_memory, M = model->config_.memory_size, R = module.num_heads;
   q.resize(B * R * M);
   k.resize(B * N * R * M);
   weights.resize(B * R * N);
@@ -193,10 +216,10 @@ void PMNet::Step::read(const MemoryRead& module) {
       const int64_t b = i / R, r = i % R;
       kernels::phase_scores({N, 1, M, R * M}, 1, &q[i * M], &k[(b * N * R + r) * M], module.proj_kv.bias_data(r * M),
                             &weights[i * N]);
+      kernels::mix_features(N, 1, 2 * M, 1, &weights[i * N], &features[b * N * 2 * M], &mixed[i * 2 * M]);
     }
   });
 
-  kernels::mix_features(N, R, 2 * M, B, weights.data(), features.data(), mixed.data());
   std::vector<ops::FewProduct> values;
   for (int64_t r = 0; r < R; ++r) {
     const int64_t first = (R + r) * M;
@@ -213,7 +236,8 @@ void PMNet::Step::run_mlp(const DecoderLayer& layer) {
   up.resize(gate.size());
   normalize(layer.post_attention_layernorm, unit);
   ops::multiply_few({product(mlp.gate_proj, B, unit, gate), product(mlp.up_proj, B, unit, up)});
-  kernels::swiglu(gate.size(), gate.data(), up.data(), gate.data());
+  const int64_t width = mlp.gate_proj.num_outputs();
+  for_each_stream([&](int64_t b) { kernels::swiglu(width, &gate[b * width], &up[b * width], &gate[b * width]); });
   add_product(mlp.down_proj, gate);
 }
 
@@ -232,7 +256,10 @@ Tensor PMNet::step(const Tensor& ids, State& state) const {
   const at::AutoDispatchBelowADInplaceOrView plain_views;
   const int64_t B = ids.size(0), d = config_.hidden_size;
   const int64_t half = config_.head_dim / 2;
-  Step pass{.model = *this, .state = state, .B = B};
+  thread_local Step pass;  // kept for its memory
+  pass.model = this;
+  pass.state = &state;
+  pass.B = B;
   pass.cos.resize(B * half);
   pass.sin.resize(B * half);
   for (int64_t b = 0; b < B; ++b)

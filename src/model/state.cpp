@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "ops/reference.h"
 
@@ -26,34 +27,41 @@ State map(const State& state, const F& f) {
 // The newest `count` tokens, sharing storage.
 Tensor newest(const Tensor& tokens, int64_t count) { return tokens.narrow(1, tokens.size(1) - count, count); }
 
+bool held_once(const Tensor& tokens) { return tokens.use_count() == 1 && tokens.storage().use_count() == 1; }
+
+// Makes a tensor that nobody else holds begin `skip` tokens later and have `count`: no new tensor, which would cost as
+// much as the attention to a dozen tokens.
+void show(Tensor& tokens, int64_t skip, int64_t count) {
+  const std::array<int64_t, 4> sizes{tokens.size(0), count, tokens.size(2), tokens.size(3)};
+  const std::array<int64_t, 4> strides{tokens.stride(0), tokens.stride(1), tokens.stride(2), tokens.stride(3)};
+  tokens.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, tokens.storage_offset() + skip * strides[1]);
+}
+
 }  // namespace
 
-void append_token(Tensor& tokens, const float* token, int64_t window) {
+void append_place(Tensor& tokens, int64_t window) {
   const int64_t B = tokens.size(0), used = tokens.size(1), width = tokens.size(2) * tokens.size(3);
   const int64_t kept = window > 0 ? std::min(used, window - 1) : used;
   // A storage of our own has room for more tokens than are seen; the tokens move to a new one when they reach its end.
   const int64_t places = used > 0 && tokens.stride(1) == width ? tokens.stride(0) / width : 0;
   const int64_t first = places > 0 ? tokens.storage_offset() / width : 0;
-  const bool own = tokens.use_count() == 1 && tokens.storage().use_count() == 1;
-  const bool room = own && first + used < places &&
+  const bool room = held_once(tokens) && first + used < places &&
                     static_cast<int64_t>(tokens.storage().nbytes()) == B * places * width * tokens.element_size();
-  if (!room) {
-    const int64_t spare = window > 0 ? (window + 1) / 2 : used / 2 + 64;
-    Tensor storage = at::empty({B, kept + 1 + spare, tokens.size(2), tokens.size(3)}, tokens.options());
-    storage.narrow(1, 0, kept).copy_(newest(tokens, kept));
-    tokens = storage.narrow(1, 0, kept + 1);
-  } else {
-    tokens = tokens.as_strided({B, kept + 1, tokens.size(2), tokens.size(3)}, tokens.strides(),
-                               tokens.storage_offset() + (used - kept) * width);
-  }
-  float* data = tokens.mutable_data_ptr<float>() + kept * width;
-  for (int64_t b = 0; b < B; ++b) std::copy_n(token + b * width, width, data + b * tokens.stride(0));
+  if (room) return show(tokens, used - kept, kept + 1);
+  const int64_t spare = window > 0 ? (window + 1) / 2 : used / 2 + 64;
+  Tensor storage = at::empty({B, kept + 1 + spare, tokens.size(2), tokens.size(3)}, tokens.options());
+  storage.narrow(1, 0, kept).copy_(newest(tokens, kept));
+  tokens = storage.narrow(1, 0, kept + 1);
 }
 
 void forget_oldest(AttentionState& state, int64_t window) {
   if (window <= 0 || state.keys.size(1) < window) return;
-  state.keys = newest(state.keys, window - 1);
-  state.values = newest(state.values, window - 1);
+  for (Tensor* tokens : {&state.keys, &state.values}) {
+    if (held_once(*tokens))
+      show(*tokens, tokens->size(1) - (window - 1), window - 1);
+    else
+      *tokens = newest(*tokens, window - 1);
+  }
 }
 
 void State::visit(const std::function<void(const std::string&, Tensor&)>& visitor) {

@@ -20,9 +20,10 @@ struct AttentionState {
   Tensor keys, values;
 };
 
-// For decoding, in place where nobody else holds the tensors. append_token adds `token` [B,A_kv,Dh] to `tokens`, which
-// then holds at most `window` of them (0: all); forget_oldest leaves the window - 1 that the next byte will see.
-void append_token(Tensor& tokens, const float* token, int64_t window);
+// For decoding, in place where nobody else holds the tensors. append_place adds one token, yet to be written, to
+// `tokens`, which then holds at most `window` of them (0: all); forget_oldest leaves the window - 1 that the next byte
+// will see.
+void append_place(Tensor& tokens, int64_t window);
 void forget_oldest(AttentionState& state, int64_t window);
 
 // Mamba: the last conv_kernel - 1 inputs of the convolution [B,E,K-1] and the state h [B,E,S].

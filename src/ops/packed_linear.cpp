@@ -1,6 +1,10 @@
 #include "ops/packed_linear.h"
 
+#include <algorithm>
+
+#include "kernels/weight_blocks.h"
 #include "ops/common.h"
+#include "ops/share_pieces.h"
 
 namespace pmnet::ops {
 using kernels::WeightType;
@@ -58,15 +62,27 @@ kernels::WeightMatrix matrix_of(const PackedWeight& w, int64_t first_row) {
 }
 
 void multiply_few(const std::vector<FewProduct>& products) {
-  // Every thread reads its own stretch of each matrix in one go; smaller pieces taken in turn were slower.
-  constexpr int64_t kWeightsWorthAThread = 1 << 15;
-  int64_t weights = 0;
-  for (const FewProduct& p : products) weights += p.rows * p.weight.cols;
-  const int64_t pieces = std::clamp<int64_t>(weights / kWeightsWorthAThread, 1, at::get_num_threads());
-  at::parallel_for(0, pieces, /*grain_size=*/1, [&](int64_t first, int64_t last) {
-    for (const FewProduct& p : products)
-      kernels::matvec(p.weight, p.rows * first / pieces, p.rows * last / pieces, p.bias, p.vectors, p.x, p.x_stride,
-                      p.y, p.y_stride);
+  struct Share {
+    kernels::Vectors vectors;
+    int64_t rows_per_piece, end_piece;
+  };
+  thread_local std::vector<Share> kept;  // for its memory
+  if (kept.size() < products.size()) kept.resize(products.size());
+  std::vector<Share>& shares = kept;
+  int64_t pieces = 0;
+  for (size_t i = 0; i < products.size(); ++i) {
+    const FewProduct& p = products[i];
+    kernels::prepare_vectors(p.weight, p.vectors, p.x, p.x_stride, shares[i].vectors);
+    const int64_t rows = shares[i].rows_per_piece = kernels::rows_per_piece(p.weight, p.vectors);
+    shares[i].end_piece = pieces += (p.rows + rows - 1) / rows;
+  }
+  share_pieces(pieces, [&](int64_t piece) {
+    size_t i = 0;
+    while (piece >= shares[i].end_piece) ++i;
+    const FewProduct& p = products[i];
+    const int64_t end = p.rows - (shares[i].end_piece - piece - 1) * shares[i].rows_per_piece;
+    kernels::matvec(p.weight, std::max<int64_t>(end - shares[i].rows_per_piece, 0), end, p.bias, shares[i].vectors, p.y,
+                    p.y_stride);
   });
 }
 

@@ -1,4 +1,5 @@
 // The kernels of decoding against sums in double, on every instruction set.
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -52,6 +53,43 @@ TEST(TokenAttention, IsTheFormula) {
   });
 }
 
+// y [vectors, rows] = x [vectors, cols] W^T.
+void multiply(const WeightMatrix& w, int64_t rows, int64_t vectors, const float* x, float* y) {
+  Vectors ready;
+  prepare_vectors(w, vectors, x, w.cols, ready);
+  matvec(w, 0, rows, nullptr, ready, y, rows);
+}
+
+// Few vectors and many, which are multiplied in different ways, in shapes that no block or register divides.
+TEST(MatVec, IsTheProduct) {
+  const int64_t rows = 29, cols = 301;
+  const auto weights = normal(rows * cols, 4), bias = normal(rows, 5);
+  std::vector<uint16_t> halves(weights.size());
+  for (size_t i = 0; i < weights.size(); ++i)
+    halves[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(weights[i]) >> 16);
+  const auto widened = [&](int64_t i) { return std::bit_cast<float>(uint32_t{halves[i]} << 16); };
+  on_every_target([&] {
+    for (const int64_t vectors : {1, 4, 7, 16, 21, 32})
+      for (const WeightType type : {WeightType::kF32, WeightType::kBF16}) {
+        const bool half = type == WeightType::kBF16;
+        const int64_t stride = cols + 3, first = 2;  // part of the rows
+        const auto x = normal(vectors * stride, 6);
+        const WeightMatrix w{type, half ? static_cast<const void*>(halves.data()) : weights.data(), nullptr, cols};
+        Vectors ready;
+        prepare_vectors(w, vectors, x.data(), stride, ready);
+        std::vector<float> y(vectors * rows, -1.0f);
+        matvec(w, first, rows, bias.data(), ready, y.data(), rows);
+        for (int64_t i = 0; i < vectors * rows; ++i) {
+          const int64_t v = i / rows, row = i % rows;
+          double want = bias[row];
+          for (int64_t c = 0; c < cols; ++c)
+            want += double{half ? widened(row * cols + c) : weights[row * cols + c]} * x[v * stride + c];
+          ASSERT_NEAR(y[i], row < first ? -1.0 : want, 2e-4) << vectors << " vectors, row " << row;
+        }
+      }
+  });
+}
+
 struct Int8Matrix {
   int64_t rows, cols;
   std::vector<int8_t> weights;
@@ -66,7 +104,7 @@ TEST(MatVec, Int8SumsDoNotOverflow) {
       const Int8Matrix w{3, cols, std::vector<int8_t>(3 * cols, 127), {1.0f, 0.5f, 2.0f}};
       const std::vector<float> x(5 * cols, -3.0f);
       std::vector<float> y(5 * 3);
-      matvec(w.view(), 0, 3, nullptr, 5, x.data(), cols, y.data(), 3);
+      multiply(w.view(), 3, 5, x.data(), y.data());
       for (int64_t i = 0; i < 15; ++i) {
         const double want = -3.0 * 127 * static_cast<double>(cols) * w.scales[i % 3];
         ASSERT_NEAR(y[i] / want, 1.0, 1e-5) << cols << " columns";
@@ -84,7 +122,7 @@ TEST(MatVec, Int8KeepsZerosAndWhatIsNoNumber) {
       for (const int64_t place : {int64_t{0}, int64_t{8}, cols - 1}) {
         std::vector<float> x(cols, odd == 0 ? 0.0f : 1.0f), y(1, 9.0f);
         x[place] = odd;
-        matvec(w.view(), 0, 1, nullptr, 1, x.data(), cols, y.data(), 1);
+        multiply(w.view(), 1, 1, x.data(), y.data());
         if (odd == 0)
           EXPECT_EQ(y[0], 0);
         else

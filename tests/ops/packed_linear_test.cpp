@@ -38,7 +38,7 @@ TEST_P(PackedLinear, IsTheProductWithTheStoredWeights) {
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8})
-    for (const int64_t vectors : {0, 1, 3, 4, 5, 32, 33})
+    for (const int64_t vectors : {0, 1, 3, 4, 5, 16, 32, 33})
       for (const auto& [inputs, outputs] : {std::pair{1, 1}, std::pair{7, 5}, std::pair{64, 33}, std::pair{130, 66}})
         cases.push_back({type, vectors, inputs, outputs});
   return cases;
