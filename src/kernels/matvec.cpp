@@ -1,6 +1,7 @@
 #include "kernels/matvec.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -143,15 +144,15 @@ void Dots(const MakeRow& row_at, const WeightMatrix& w, int64_t begin, int64_t e
 // x * 32767 / max |x|, rounded; returns the number that undoes the scaling, which is no number if one of x is not.
 float RoundToShorts(int64_t count, const float* x, int16_t* out) {
   const Floats d;
-  auto top = hn::Zero(d), zero_or_nan = hn::Zero(d);
+  // Compared as integers, what is no number is larger than all that are.
+  const hn::RebindToSigned<Floats> bits;
+  auto top = hn::Zero(bits);
   for_each_vector(count, [&](size_t j, auto io) HWY_ATTR {
-    const auto here = io.load(x + j);  // zeros where masked
-    top = hn::Max(top, hn::Abs(here));
-    zero_or_nan = hn::MulAdd(here, hn::Zero(d), zero_or_nan);
+    top = hn::Max(top, hn::BitCast(bits, hn::Abs(io.load(x + j))));  // zeros where masked
   });
   constexpr float kLargest = 32767;
-  const float largest = hn::GetLane(hn::MaxOfLanes(d, top)) + sum_lanes(zero_or_nan);
-  if (!(largest > 0)) {
+  const float largest = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(bits, top)));
+  if (largest == 0 || !std::isfinite(largest)) {
     std::fill_n(out, count, int16_t{0});
     return largest == 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
   }

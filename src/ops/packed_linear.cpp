@@ -58,7 +58,8 @@ Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bi
 kernels::WeightMatrix matrix_of(const PackedWeight& w, int64_t first_row) {
   const int64_t cols = w.data.size(1);
   const auto* data = static_cast<const char*>(w.data.const_data_ptr()) + first_row * cols * w.data.element_size();
-  return {w.type, data, w.scales ? w.scales->const_data_ptr<float>() + first_row : nullptr, cols};
+  const float* scales = w.scales ? static_cast<const float*>(w.scales->const_data_ptr()) + first_row : nullptr;
+  return {w.type, data, scales, cols};
 }
 
 void multiply_few(const std::vector<FewProduct>& products) {
