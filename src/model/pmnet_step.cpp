@@ -124,8 +124,8 @@ void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
       float *query = &q[first_head * s.head_dim], *keys = all_keys + b * past.keys.stride(0) + begin * s.head_dim,
             *values = all_values + b * past.values.stride(0) + begin * s.head_dim;
       const int64_t token = b * key_width + begin * s.head_dim, place = (num_keys - 1) * key_width;
-      const auto rotate = [&](const float* from, int64_t heads, const RmsNorm& norm, float* to) {
-        kernels::norm_rotate({1, heads, s.head_dim}, from, norm.weight.const_data_ptr<float>(),
+      const auto rotate = [&](const float* from, int64_t count, const RmsNorm& norm, float* to) {
+        kernels::norm_rotate({1, count, s.head_dim}, from, norm.weight.const_data_ptr<float>(),
                              &cos[b * s.head_dim / 2], &sin[b * s.head_dim / 2], s.norm_eps, to, &unused[first_head]);
       };
       rotate(query, num_heads, attention.q_norm, query);
