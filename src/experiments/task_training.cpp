@@ -177,7 +177,6 @@ class TaskRun {
   double started_ = 0, saved_at_ = 0, seconds_before_ = 0;
 };
 
-// The first rows of a batch.
 // A smaller batch of the same kind, every byte of which counts: to time a step with.
 Batch corner(const Batch& batch, int64_t rows, int64_t context) {
   Batch cut;
@@ -231,7 +230,7 @@ double time_task_step(const TaskTraining& training) {
     return training_flop_per_byte(training.model, context) * static_cast<double>(context);
   };
   const auto affordable = [&](double flop_each) { return static_cast<int64_t>(kEnoughFlop / flop_each); };
-  const int64_t context = std::clamp(affordable(flop_of_row(whole.context) / static_cast<double>(whole.context)),
+  const int64_t context = std::clamp(affordable(training_flop_per_byte(training.model, whole.context)),
                                      std::min(kLeastContext, whole.context), whole.context);
   const int64_t rows = std::clamp<int64_t>(affordable(flop_of_row(context)), 1, whole.rows);
   const Batch batch = corner(whole, rows, context);

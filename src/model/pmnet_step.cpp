@@ -12,6 +12,7 @@
 #include "kernels/phasor.h"
 #include "kernels/rows.h"
 #include "kernels/token_attention.h"
+#include "model/held_once.h"
 #include "model/pmnet.h"
 
 namespace pmnet {
@@ -43,8 +44,7 @@ ops::FewProduct product(const Linear& layer, int64_t vectors, const Floats& x, F
 
 // A tensor that may be written into: the same one if nobody else holds it, else a copy.
 void make_own(Tensor& tensor) {
-  if (tensor.use_count() > 1 || tensor.storage().use_count() > 1 || !tensor.is_contiguous())
-    tensor = tensor.clone(at::MemoryFormat::Contiguous);
+  if (!held_once(tensor) || !tensor.is_contiguous()) tensor = tensor.clone(at::MemoryFormat::Contiguous);
 }
 
 }  // namespace

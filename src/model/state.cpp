@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "model/held_once.h"
 #include "ops/reference.h"
 
 namespace pmnet {
@@ -26,8 +27,6 @@ State map(const State& state, const F& f) {
 
 // The newest `count` tokens, sharing storage.
 Tensor newest(const Tensor& tokens, int64_t count) { return tokens.narrow(1, tokens.size(1) - count, count); }
-
-bool held_once(const Tensor& tokens) { return tokens.use_count() == 1 && tokens.storage().use_count() == 1; }
 
 // Makes a tensor that nobody else holds begin `skip` tokens later and have `count`: no new tensor, which would cost as
 // much as the attention to a dozen tokens.
