@@ -12,6 +12,7 @@
 
 #include "base/amx_guard.h"
 #include "base/error.h"
+#include "base/statistics.h"
 #include "checkpoint/checkpoint.h"
 #include "infer/session.h"
 #include "report/progress.h"
@@ -20,12 +21,8 @@
 namespace pmnet {
 namespace {
 
-constexpr int64_t kPass = 1024, kTurns = 24;
-
-double median(std::vector<double> x) {
-  std::nth_element(x.begin(), x.begin() + x.size() / 2, x.end());
-  return x[x.size() / 2];
-}
+constexpr int64_t kPass = 1024, kTurns = 24, kStops = 8;
+constexpr int64_t kLeastBytes = (kStops + 1) * kTurns * kPass;  // so that turns do not overlap
 
 void run(const std::string& preset, int64_t bytes) {
   constexpr uint64_t kSeed = 1;
@@ -40,7 +37,6 @@ void run(const std::string& preset, int64_t bytes) {
   Session far(model, /*model_hash=*/"");
   const Session start = far.fork();
   fmt::print("{:>9}  {:>10}  {:>10}  {:>6}  {:>9}\n", "read", "there", "at start", "ratio", "resident");
-  constexpr int64_t kStops = 8;
   for (int64_t stop = 0; stop <= kStops; ++stop) {
     // Its turns are the last passes before the stop.
     const int64_t at = std::max(bytes / kStops * stop, kTurns * kPass);
@@ -63,8 +59,8 @@ void run(const std::string& preset, int64_t bytes) {
 
 int main(int argc, char** argv) {
   const int64_t bytes = argc > 2 ? std::atoll(argv[2]) : 524288;
-  if (argc > 3 || bytes < 1) {
-    fmt::print(stderr, "usage: pace [PRESET [BYTES]]\n");
+  if (argc > 3 || bytes < pmnet::kLeastBytes) {
+    fmt::print(stderr, "usage: pace [PRESET [BYTES]], at least {} bytes\n", pmnet::kLeastBytes);
     return 2;
   }
   try {

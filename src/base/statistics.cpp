@@ -1,6 +1,8 @@
 #include "base/statistics.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <functional>
 #include <limits>
 #include <numbers>
@@ -58,6 +60,12 @@ void check_probability(double probability) {
 }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 double student_quantile(double probability, double degrees_of_freedom) {
   check_probability(probability);

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <vector>
 
 namespace pmnet {
 
@@ -16,6 +17,9 @@ struct Interval {
 Interval mean_interval(std::span<const double> values, double level = 0.95);
 // A share of independent trials, with Wilson's interval; it stays inside [0, 1] and is right near its ends.
 Interval share_interval(int64_t successes, int64_t trials, double level = 0.95);
+
+// The middle one of the values, of an even number of them the larger of the two. There is at least one.
+double median(std::vector<double> values);
 
 // The value that Student's t with so many degrees of freedom stays below with this probability.
 double student_quantile(double probability, double degrees_of_freedom);

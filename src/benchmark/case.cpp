@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/machine.h"
+#include "base/statistics.h"
 #include "benchmark/limits.h"
 #include "checkpoint/checkpoint.h"
 #include "config/costs.h"
@@ -38,8 +39,7 @@ double median_rate(const BenchCase& c, double bytes, const std::function<void()>
     work();
     rates.push_back(bytes / std::chrono::duration<double>(Clock::now() - begin).count());
   }
-  std::nth_element(rates.begin(), rates.begin() + rates.size() / 2, rates.end());
-  return rates[rates.size() / 2];
+  return median(std::move(rates));
 }
 
 Tensor random_bytes(int64_t batch, int64_t length) {

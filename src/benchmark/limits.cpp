@@ -7,6 +7,8 @@
 #include <functional>
 #include <vector>
 
+#include "base/statistics.h"
+
 namespace pmnet {
 
 namespace {
@@ -19,8 +21,7 @@ double median_seconds(int times, const std::function<void()>& work) {
     work();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
-  std::nth_element(seconds.begin(), seconds.begin() + times / 2, seconds.end());
-  return seconds[times / 2];
+  return median(std::move(seconds));
 }
 
 double seconds_of(const Product& p) {

@@ -49,5 +49,11 @@ TEST(Statistics, ShareIntervalIsWilsons) {
   EXPECT_EQ(share_interval(0, 0).low, 0);
 }
 
+TEST(Median, IsTheMiddleOne) {
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({5, 1, 3}), 3);
+  EXPECT_EQ(median({4, 1, 3, 2}), 3);
+}
+
 }  // namespace
 }  // namespace pmnet
