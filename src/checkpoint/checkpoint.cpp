@@ -20,7 +20,7 @@ constexpr std::string_view kWeightSuffix = ".weight", kScaleSuffix = ".weight_sc
 
 ops::PackedWeight read_packed(const TensorSet& set, const std::string& layer) {
   const Tensor weight = read_tensor(*set.find(layer + std::string(kWeightSuffix)));
-  if (weight.scalar_type() == at::kBFloat16) return {kernels::WeightType::kBF16, weight, std::nullopt};
+  if (weight.scalar_type() == at::kBFloat16) return ops::pack_weight(weight, kernels::WeightType::kBF16);
   const StoredTensor* scales = set.find(layer + std::string(kScaleSuffix));
   if (scales == nullptr || scales->info->dtype != DType::kF32 ||
       scales->info->shape != std::vector<int64_t>{weight.size(0)})
@@ -35,7 +35,7 @@ NamedTensors stored_tensors(LanguageModel& model) {
   ParameterVisitor layers;
   layers.linear = [&](const std::string& name, Linear& layer) {
     if (!layer.packed) return;
-    tensors.emplace_back(name + std::string(kWeightSuffix), layer.packed->data);
+    tensors.emplace_back(name + std::string(kWeightSuffix), ops::stored_weight(*layer.packed));
     if (layer.packed->scales) tensors.emplace_back(name + std::string(kScaleSuffix), *layer.packed->scales);
   };
   model.visit(layers);

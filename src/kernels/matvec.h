@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/scratch.h"
+
 namespace pmnet::kernels {
 
 enum class WeightType { kF32, kBF16, kInt8 };
 
-// [rows, cols], row-major. Int8 weights are scaled by one number per row.
+// [rows, cols], row-major; bf16 in the order of pair_columns. Int8 weights are scaled by one number per row.
 struct WeightMatrix {
   WeightType type;
   const void* data;
@@ -19,10 +21,9 @@ struct WeightMatrix {
 // The vectors of one product, made ready once for all the pieces that its rows are cut into.
 struct Vectors {
   int64_t count, stride;
-  const float* data;            // few by floating-point weights: as they were given
-  std::vector<int16_t> shorts;  // by int8 weights: [count, cols], to be multiplied by `scales` [count]
+  const float* data;
+  Scratch<int16_t> shorts;  // by int8 weights: [count, cols], to be multiplied by `scales` [count]
   std::vector<float> scales;
-  std::vector<float> columns;  // many by floating-point weights: [cols, count]
 };
 
 // `out` may hold the vectors of an earlier product, whose memory is used again.
@@ -33,6 +34,6 @@ void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias
             int64_t y_stride);
 
 // How many rows at once matvec works best with.
-int64_t rows_per_piece(const WeightMatrix& w, int64_t num_vectors);
+int64_t rows_per_piece(const WeightMatrix& w);
 
 }  // namespace pmnet::kernels

@@ -16,46 +16,55 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-// How the rows of one type of weights are multiplied. A row loads vectors of its weights in the type they are
-// multiplied in (Load) or as floats (Widen), or one weight for the columns that fill no vector (At).
+// How the rows of one type of weights are multiplied. A row loads Lanes() of its weights as kParts vectors of the type
+// they are multiplied in (Load), floats of them from the i-th on (Widen), or one weight for the columns that fill no
+// vector (At). Its weights are to be multiplied by `scale`.
 struct FloatProducts {
   using X = float;
   using Total = FloatVec;
+  static constexpr float scale = 1;
   static int64_t MaxColumns() { return int64_t{1} << 62; }
   static HWY_ATTR Total Zero() { return hn::Zero(Floats()); }
   static HWY_ATTR FloatVec LoadX(const X* x) { return hn::LoadU(Floats(), x); }
   static HWY_ATTR Total Add(Total a, Total b) { return hn::Add(a, b); }
   static HWY_ATTR Total MulAdd(FloatVec w, FloatVec x, Total total) { return hn::MulAdd(w, x, total); }
   static HWY_ATTR float Sum(Total total) { return sum_lanes(total); }
-  static HWY_ATTR int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(Floats())); }
 };
 struct F32Row : FloatProducts {
+  static constexpr int kParts = 1;
   const float* data;
-  HWY_ATTR FloatVec Load(int64_t c) const { return hn::LoadU(Floats(), data + c); }
-  HWY_ATTR FloatVec Widen(int64_t c) const { return Load(c); }
+  static HWY_ATTR int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(Floats())); }
+  HWY_ATTR FloatVec Load(int64_t c, int /*part*/) const { return hn::LoadU(Floats(), data + c); }
+  HWY_ATTR FloatVec Widen(int64_t c, int64_t /*i*/) const { return Load(c, 0); }
   float At(int64_t c) const { return data[c]; }
 };
+// Columns lie in the order of pair_columns.
 struct BF16Row : FloatProducts {
-  const hwy::bfloat16_t* data;
-  HWY_ATTR FloatVec Load(int64_t c) const {
-    return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::bfloat16_t, Floats>(), data + c));
+  static constexpr int kParts = 2;
+  const uint16_t* data;
+  static HWY_ATTR int64_t Lanes() { return kParts * static_cast<int64_t>(hn::Lanes(Floats())); }
+  HWY_ATTR FloatVec Load(int64_t c, int part) const {
+    const hn::RebindToUnsigned<Floats> bits;
+    const auto both = hn::LoadU(bits, reinterpret_cast<const uint32_t*>(data + c));
+    return hn::BitCast(Floats(), part == 0 ? hn::ShiftLeft<16>(both) : hn::And(both, hn::Set(bits, 0xFFFF0000u)));
   }
-  HWY_ATTR FloatVec Widen(int64_t c) const { return Load(c); }
+  HWY_ATTR FloatVec Widen(int64_t c, int64_t i) const { return Load(c, i == 0 ? 0 : 1); }
   float At(int64_t c) const {
-    const uint32_t bits = uint32_t{data[c].bits} << 16;
+    const uint32_t bits = uint32_t{data[c]} << 16;
     float value;
     std::memcpy(&value, &bits, sizeof(value));
     return value;
   }
 };
-
 // Int8 weights are multiplied with vectors rounded to 16 bits (an error 128 times smaller than that of the weights) and
 // summed in 32-bit integers: half the instructions of going through floats.
 using Shorts = hn::ScalableTag<int16_t>;
 using Ints = hn::ScalableTag<int32_t>;
 using IntVec = hn::Vec<Ints>;
 struct Int8Row {
+  static constexpr int kParts = 1;
   const int8_t* data;
+  float scale;
   using X = int16_t;
   using Total = IntVec;
   // A step adds two products of at most 128 * 32767 to a lane: 256 steps fit in 32 bits.
@@ -70,11 +79,11 @@ struct Int8Row {
   }
   static HWY_ATTR float Sum(Total total) { return sum_lanes(hn::ConvertTo(Floats(), total)); }
   static HWY_ATTR int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(Shorts())); }
-  HWY_ATTR hn::Vec<Shorts> Load(int64_t c) const {
+  HWY_ATTR hn::Vec<Shorts> Load(int64_t c, int /*part*/) const {
     return hn::PromoteTo(Shorts(), hn::LoadU(hn::Rebind<int8_t, Shorts>(), data + c));
   }
-  HWY_ATTR FloatVec Widen(int64_t c) const {
-    return hn::ConvertTo(Floats(), hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<int8_t, Floats>(), data + c)));
+  HWY_ATTR FloatVec Widen(int64_t c, int64_t i) const {
+    return hn::ConvertTo(Floats(), hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<int8_t, Floats>(), data + c + i)));
   }
   float At(int64_t c) const { return data[c]; }
 };
@@ -93,9 +102,9 @@ HWY_INLINE void WithType(const WeightMatrix& w, const Body& body) {
     case WeightType::kF32:
       return body([&](int64_t r) { return F32Row{{}, static_cast<const float*>(w.data) + r * w.cols}; });
     case WeightType::kBF16:
-      return body([&](int64_t r) { return BF16Row{{}, static_cast<const hwy::bfloat16_t*>(w.data) + r * w.cols}; });
+      return body([&](int64_t r) { return BF16Row{{}, static_cast<const uint16_t*>(w.data) + r * w.cols}; });
     case WeightType::kInt8:
-      return body([&](int64_t r) { return Int8Row{static_cast<const int8_t*>(w.data) + r * w.cols}; });
+      return body([&](int64_t r) { return Int8Row{static_cast<const int8_t*>(w.data) + r * w.cols, w.scales[r]}; });
   }
 }
 

@@ -5,36 +5,22 @@
 
 #include <algorithm>
 #include <cmath>
-#include <new>
 #include <numbers>
 
 #include "kernels/phase_attention.h"
 #include "kernels/phasor.h"
 #include "kernels/rows.h"
+#include "kernels/scratch.h"
 #include "kernels/token_attention.h"
 #include "model/held_once.h"
 #include "model/pmnet.h"
+#include "ops/share_pieces.h"
 
 namespace pmnet {
 
 namespace {
 
-// For what one byte needs and the next may overwrite: starts a cache line, since a load that crosses two takes twice as
-// long, and is not cleared when it grows.
-template <typename T>
-struct ScratchAllocator {
-  using value_type = T;
-  static constexpr std::align_val_t kLine{64};
-  T* allocate(size_t count) { return static_cast<T*>(::operator new(count * sizeof(T), kLine)); }
-  void deallocate(T* data, size_t) { ::operator delete(data, kLine); }
-  template <typename U>
-  void construct(U* place) {
-    ::new (static_cast<void*>(place)) U;
-  }
-  bool operator==(const ScratchAllocator&) const = default;
-};
-template <typename T>
-using Scratch = std::vector<T, ScratchAllocator<T>>;
+using kernels::Scratch;
 using Floats = Scratch<float>;
 
 ops::FewProduct product(const Linear& layer, int64_t vectors, const Floats& x, Floats& y) {
@@ -69,14 +55,6 @@ struct PMNet::Step {
   void write(const MemoryWrite& module, int64_t level);
   void read(const MemoryRead& module);
   void run_mlp(const DecoderLayer& layer);
-
-  // body(stream) for every stream; without a thread more for a single one.
-  template <typename Body>
-  void for_each_stream(const Body& body) const {
-    at::parallel_for(0, B, /*grain_size=*/1, [&](int64_t first, int64_t last) {
-      for (int64_t b = first; b < last; ++b) body(b);
-    });
-  }
 
   void normalize(const RmsNorm& norm, Floats& out);
   void add_product(const Linear& layer, const Floats& in);  // to the residual stream
@@ -116,30 +94,28 @@ void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
   // One stream is shared out among the threads by heads.
   const int64_t pieces = std::clamp<int64_t>(at::get_num_threads() / B, 1, s.num_kv_heads);
   unused.resize(B * s.num_heads);
-  at::parallel_for(0, B * pieces, /*grain_size=*/1, [&](int64_t first, int64_t last) {
-    for (int64_t task = first; task < last; ++task) {
-      const int64_t b = task / pieces, piece = task % pieces;
-      const int64_t begin = s.num_kv_heads * piece / pieces, end = s.num_kv_heads * (piece + 1) / pieces;
-      const int64_t num_heads = (end - begin) * heads_per_key, first_head = b * s.num_heads + begin * heads_per_key;
-      float *query = &q[first_head * s.head_dim], *keys = all_keys + b * past.keys.stride(0) + begin * s.head_dim,
-            *values = all_values + b * past.values.stride(0) + begin * s.head_dim;
-      const int64_t token = b * key_width + begin * s.head_dim, place = (num_keys - 1) * key_width;
-      const auto rotate = [&](const float* from, int64_t count, const RmsNorm& norm, float* to) {
-        kernels::norm_rotate({1, count, s.head_dim}, from, norm.weight.const_data_ptr<float>(),
-                             &cos[b * s.head_dim / 2], &sin[b * s.head_dim / 2], s.norm_eps, to, &unused[first_head]);
-      };
-      rotate(query, num_heads, attention.q_norm, query);
-      rotate(&k[token], end - begin, attention.k_norm, keys + place);
-      std::copy_n(&v[token], (end - begin) * s.head_dim, values + place);
-      kernels::attend_token({.num_heads = num_heads,
-                             .heads_per_key = heads_per_key,
-                             .width = s.head_dim,
-                             .first_key = std::max<int64_t>(num_keys - positions[b] - 1, 0),
-                             .num_keys = num_keys,
-                             .key_stride = key_width,
-                             .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)))},
-                            query, keys, values, &heads[first_head * s.head_dim]);
-    }
+  ops::share_pieces(B * pieces, [&](int64_t task) {
+    const int64_t b = task / pieces, piece = task % pieces;
+    const int64_t begin = s.num_kv_heads * piece / pieces, end = s.num_kv_heads * (piece + 1) / pieces;
+    const int64_t num_heads = (end - begin) * heads_per_key, first_head = b * s.num_heads + begin * heads_per_key;
+    float *query = &q[first_head * s.head_dim], *keys = all_keys + b * past.keys.stride(0) + begin * s.head_dim,
+          *values = all_values + b * past.values.stride(0) + begin * s.head_dim;
+    const int64_t token = b * key_width + begin * s.head_dim, place = (num_keys - 1) * key_width;
+    const auto rotate = [&](const float* from, int64_t count, const RmsNorm& norm, float* to) {
+      kernels::norm_rotate({1, count, s.head_dim}, from, norm.weight.const_data_ptr<float>(), &cos[b * s.head_dim / 2],
+                           &sin[b * s.head_dim / 2], s.norm_eps, to, &unused[first_head]);
+    };
+    rotate(query, num_heads, attention.q_norm, query);
+    rotate(&k[token], end - begin, attention.k_norm, keys + place);
+    std::copy_n(&v[token], (end - begin) * s.head_dim, values + place);
+    kernels::attend_token({.num_heads = num_heads,
+                           .heads_per_key = heads_per_key,
+                           .width = s.head_dim,
+                           .first_key = std::max<int64_t>(num_keys - positions[b] - 1, 0),
+                           .num_keys = num_keys,
+                           .key_stride = key_width,
+                           .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)))},
+                          query, keys, values, &heads[first_head * s.head_dim]);
   });
   forget_oldest(past, s.window);
   add_product(attention.o_proj, heads);
@@ -152,7 +128,7 @@ void PMNet::Step::find_features(int64_t level, const int32_t* path_above) {
   features.resize(B * width * 2);
   turns.resize(B * width);
   anchors.resize(B * width);
-  for_each_stream([&](int64_t b) {
+  ops::share_pieces(B, [&](int64_t b) {
     const int64_t at = b * width;
     kernels::radians_to_turns(width, embeddings.const_data_ptr<float>() + group[b] * width, &turns[at]);
     for (int64_t i = at; i < at + width; ++i) anchors[i] = static_cast<int32_t>((turns[i] + (int64_t{1} << 31)) >> 32);
@@ -171,12 +147,18 @@ void PMNet::Step::write(const MemoryWrite& module, int64_t level) {
   k.resize(B * N * M);
   normalize(module.norm, unit);
   find_features(level, root ? nullptr : path.data());
-  ops::FewProduct keys_product = product(module.proj_k, B * N, features, k);
-  keys_product.bias = nullptr;  // phase_scores adds it
+  // The root's keys depend on its anchors alone: all streams share those of the first.
+  ops::FewProduct keys_product = product(module.proj_k, root ? N : B * N, features, k);
+  keys_product.bias = nullptr;  // added with the tanh
   ops::multiply_few({product(module.proj_q, B, unit, q), keys_product, product(module.proj_v, B, unit, v)});
-  for_each_stream([&](int64_t b) {
-    kernels::phase_scores({N, 1, M}, 1, &q[b * M], &k[b * N * M], module.proj_k.bias_data(), &weights[b * N]);
-  });
+  if (root) {
+    kernels::tanh_rows(N, M, k.data(), module.proj_k.bias_data());
+    kernels::phase_scores_shared({N, 1, M}, B, q.data(), k.data(), weights.data());
+  } else {
+    ops::share_pieces(B, [&](int64_t b) {
+      kernels::phase_scores({N, 1, M}, 1, &q[b * M], &k[b * N * M], module.proj_k.bias_data(), &weights[b * N]);
+    });
+  }
   ops::FewProduct update = product(module.proj_out, B, v, y);
   update.bias = nullptr;  // tanh_rows adds it
   ops::multiply_few({update});
@@ -186,7 +168,7 @@ void PMNet::Step::write(const MemoryWrite& module, int64_t level) {
   make_own(*state->memory[level].turns);
   int64_t* memory = state->memory[level].turns->mutable_data_ptr<int64_t>();
   path.resize(B * N * M);
-  for_each_stream([&](int64_t b) {
+  ops::share_pieces(B, [&](int64_t b) {
     const int64_t at = b * N * M;
     kernels::phasor_scan({1, N, M, 0, M}, weights.data() + b * N, y.data() + b * M, &group[b],
                          root ? nullptr : path.data() + at, memory + b * G * N * M, path.data() + at);
@@ -211,13 +193,11 @@ void PMNet::Step::read(const MemoryRead& module) {
   keys_product.rows = keys_product.y_stride = R * M;  // proj_kv holds the keys' rows, then the values'
   keys_product.bias = nullptr;                        // phase_scores adds it
   ops::multiply_few({product(module.proj_q, B, unit, q), keys_product});
-  at::parallel_for(0, B * R, /*grain_size=*/1, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const int64_t b = i / R, r = i % R;
-      kernels::phase_scores({N, 1, M, R * M}, 1, &q[i * M], &k[(b * N * R + r) * M], module.proj_kv.bias_data(r * M),
-                            &weights[i * N]);
-      kernels::mix_features(N, 1, 2 * M, 1, &weights[i * N], &features[b * N * 2 * M], &mixed[i * 2 * M]);
-    }
+  ops::share_pieces(B * R, [&](int64_t i) {
+    const int64_t b = i / R, r = i % R;
+    kernels::phase_scores({N, 1, M, R * M}, 1, &q[i * M], &k[(b * N * R + r) * M], module.proj_kv.bias_data(r * M),
+                          &weights[i * N]);
+    kernels::mix_features(N, 1, 2 * M, 1, &weights[i * N], &features[b * N * 2 * M], &mixed[i * 2 * M]);
   });
 
   std::vector<ops::FewProduct> values;
@@ -237,7 +217,7 @@ void PMNet::Step::run_mlp(const DecoderLayer& layer) {
   normalize(layer.post_attention_layernorm, unit);
   ops::multiply_few({product(mlp.gate_proj, B, unit, gate), product(mlp.up_proj, B, unit, up)});
   const int64_t width = mlp.gate_proj.num_outputs();
-  for_each_stream([&](int64_t b) { kernels::swiglu(width, &gate[b * width], &up[b * width], &gate[b * width]); });
+  ops::share_pieces(B, [&](int64_t b) { kernels::swiglu(width, &gate[b * width], &up[b * width], &gate[b * width]); });
   add_product(mlp.down_proj, gate);
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/weight_blocks.h"
+#include "kernels/weight_packing.h"
 #include "ops/common.h"
 #include "ops/share_pieces.h"
 
@@ -18,8 +18,12 @@ PackedWeight pack_weight(const Tensor& weight, WeightType type) {
   switch (type) {
     case WeightType::kF32:
       return {type, w, std::nullopt};
-    case WeightType::kBF16:
-      return {type, w.to(at::kBFloat16), std::nullopt};
+    case WeightType::kBF16: {
+      const Tensor stored = w.to(at::kBFloat16), paired = at::empty_like(stored);
+      kernels::pair_columns(w.size(0), w.size(1), static_cast<const uint16_t*>(stored.const_data_ptr()),
+                            static_cast<uint16_t*>(paired.mutable_data_ptr()));
+      return {type, paired, std::nullopt};
+    }
     case WeightType::kInt8:
       break;
   }
@@ -29,8 +33,16 @@ PackedWeight pack_weight(const Tensor& weight, WeightType type) {
 }
 
 Tensor unpack_weight(const PackedWeight& w) {
-  const Tensor wide = w.data.to(at::kFloat);
-  return w.scales ? wide * w.scales->unsqueeze(1) : wide;
+  const int64_t rows = w.data.size(0);
+  Tensor wide = at::empty(w.data.sizes(), at::kFloat);
+  for_each_range(rows, num_ranges(rows, 64), [&](int64_t, int64_t begin, int64_t end) {
+    kernels::unpack_rows(matrix_of(w), begin, end, wide.mutable_data_ptr<float>() + begin * w.data.size(1));
+  });
+  return wide;
+}
+
+Tensor stored_weight(const PackedWeight& w) {
+  return w.type == WeightType::kBF16 ? unpack_weight(w).to(at::kBFloat16) : w.data;
 }
 
 Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bias) {
@@ -47,12 +59,7 @@ Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bi
                    cols, y.mutable_data_ptr<float>(), rows}});
     return y.view(sizes);
   }
-  if (w.type == WeightType::kF32) return at::linear(x, w.data, or_undefined(bias));
-  Tensor wide = at::empty({rows, cols}, x.options());
-  for_each_range(rows, num_ranges(rows, 64), [&](int64_t, int64_t begin, int64_t end) {
-    kernels::unpack_rows(matrix_of(w), begin, end, wide.mutable_data_ptr<float>() + begin * cols);
-  });
-  return at::linear(x, wide, or_undefined(bias));
+  return at::linear(x, w.type == WeightType::kF32 ? w.data : unpack_weight(w), or_undefined(bias));
 }
 
 kernels::WeightMatrix matrix_of(const PackedWeight& w, int64_t first_row) {
@@ -74,7 +81,7 @@ void multiply_few(const std::vector<FewProduct>& products) {
   for (size_t i = 0; i < products.size(); ++i) {
     const FewProduct& p = products[i];
     kernels::prepare_vectors(p.weight, p.vectors, p.x, p.x_stride, shares[i].vectors);
-    const int64_t rows = shares[i].rows_per_piece = kernels::rows_per_piece(p.weight, p.vectors);
+    const int64_t rows = shares[i].rows_per_piece = kernels::rows_per_piece(p.weight);
     shares[i].end_piece = pieces += (p.rows + rows - 1) / rows;
   }
   share_pieces(pieces, [&](int64_t piece) {

@@ -9,7 +9,7 @@ namespace pmnet::ops {
 
 struct PackedWeight {
   kernels::WeightType type;
-  Tensor data;       // [out, in]
+  Tensor data;       // [out, in], in the order that kernels::WeightMatrix says
   OptTensor scales;  // [out], int8 only
 
   PackedWeight rows(int64_t begin, int64_t count) const;
@@ -20,6 +20,7 @@ constexpr int64_t kFewVectors = 32;
 
 PackedWeight pack_weight(const Tensor& weight, kernels::WeightType type);
 Tensor unpack_weight(const PackedWeight& weight);  // float32
+Tensor stored_weight(const PackedWeight& weight);  // in its type, columns in their order
 
 Tensor packed_linear(const Tensor& x, const PackedWeight& weight, const OptTensor& bias);
 

@@ -8,6 +8,7 @@
 #include "every_target.h"
 #include "kernels/matvec.h"
 #include "kernels/token_attention.h"
+#include "kernels/weight_packing.h"
 
 namespace pmnet::kernels {
 namespace {
@@ -60,7 +61,7 @@ void multiply(const WeightMatrix& w, int64_t rows, int64_t vectors, const float*
   matvec(w, 0, rows, nullptr, ready, y, rows);
 }
 
-// Few vectors and many, which are multiplied in different ways, in shapes that no block or register divides.
+// Vectors that fill tiles and vectors left over, in shapes that no block or register divides.
 TEST(MatVec, IsTheProduct) {
   const int64_t rows = 29, cols = 301;
   const auto weights = normal(rows * cols, 4), bias = normal(rows, 5);
@@ -69,12 +70,17 @@ TEST(MatVec, IsTheProduct) {
     halves[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(weights[i]) >> 16);
   const auto widened = [&](int64_t i) { return std::bit_cast<float>(uint32_t{halves[i]} << 16); };
   on_every_target([&] {
+    std::vector<uint16_t> paired(halves.size());
+    pair_columns(rows, cols, halves.data(), paired.data());
+    std::vector<float> unpacked(halves.size());
+    unpack_rows({WeightType::kBF16, paired.data(), nullptr, cols}, 0, rows, unpacked.data());
+    for (int64_t i = 0; i < rows * cols; ++i) ASSERT_EQ(unpacked[i], widened(i)) << "column " << i % cols;
     for (const int64_t vectors : {1, 4, 7, 16, 21, 32})
       for (const WeightType type : {WeightType::kF32, WeightType::kBF16}) {
         const bool half = type == WeightType::kBF16;
         const int64_t stride = cols + 3, first = 2;  // part of the rows
         const auto x = normal(vectors * stride, 6);
-        const WeightMatrix w{type, half ? static_cast<const void*>(halves.data()) : weights.data(), nullptr, cols};
+        const WeightMatrix w{type, half ? static_cast<const void*>(paired.data()) : weights.data(), nullptr, cols};
         Vectors ready;
         prepare_vectors(w, vectors, x.data(), stride, ready);
         std::vector<float> y(vectors * rows, -1.0f);

@@ -55,6 +55,15 @@ TEST(PackWeight, RoundsWithinHalfAStep) {
   EXPECT_TRUE((error <= half_step.unsqueeze(1) * 1.001).all().item<bool>());
 }
 
+TEST(PackWeight, IsStoredInTheOrderOfItsColumns) {
+  at::manual_seed(6);
+  const Tensor w = at::randn({9, 50});
+  EXPECT_TRUE(at::equal(stored_weight(pack_weight(w, WeightType::kF32)), w));
+  EXPECT_TRUE(at::equal(stored_weight(pack_weight(w, WeightType::kBF16)), w.to(at::kBFloat16)));
+  const PackedWeight int8 = pack_weight(w, WeightType::kInt8);
+  EXPECT_TRUE(at::equal(stored_weight(int8).to(at::kFloat) * int8.scales->unsqueeze(1), unpack_weight(int8)));
+}
+
 TEST(PackWeight, ARowOfZerosStaysZero) {
   EXPECT_EQ(unpack_weight(pack_weight(at::zeros({2, 8}), WeightType::kInt8)).abs().max().item<double>(), 0);
 }
