@@ -67,8 +67,10 @@ void plot_bench(const std::vector<BenchRow>& rows, const std::string& file) {
   std::map<std::string, Series> by_label;
   for (const BenchRow& row : rows) {
     if (!row.error.empty()) continue;
-    Series& series = by_label[row.what + ", " + row.label];
-    series.name = row.what + ", " + row.label;
+    const std::string name =
+        fmt::format("{}, {}{}", row.what, row.label, row.batch > 1 ? fmt::format(", batch {}", row.batch) : "");
+    Series& series = by_label[name];
+    series.name = name;
     series.x.push_back(static_cast<double>(row.context));
     series.y.push_back(row.rate.median);
     series.low.push_back(row.rate.low);

@@ -18,7 +18,7 @@ namespace {
 struct BenchOptions {
   BenchCase base;
   std::vector<std::string> what{"train"};
-  std::vector<int64_t> contexts{2048};
+  std::vector<int64_t> contexts{2048}, batches{1};
   std::vector<std::string> weights{"float32"};
   std::vector<std::string> against;
   std::vector<std::string> skip;
@@ -40,31 +40,35 @@ std::vector<Entry> entries_of(const BenchOptions& o, int threads) {
   const auto add = [&](BenchCase c, const std::string& label) {
     entries.push_back({c, {label, command_for(c, threads)}});
   };
-  for (const std::string& what : o.what) {
-    for (const int64_t context : o.contexts) {
-      BenchCase c = o.base;
-      c.what = what;
-      c.context = context;
-      if (what == "decode") {
-        for (const std::string& weights : o.weights) {
-          c.weights = weights;
-          add(c, fmt::format("PMNet {} {}", c.preset, weights));
-        }
-        continue;
+  const auto add_all = [&](BenchCase c) {
+    if (c.what == "decode") {
+      for (const std::string& weights : o.weights) {
+        c.weights = weights;
+        add(c, fmt::format("PMNet {} {}", c.preset, weights));
       }
-      add(c, "PMNet " + c.preset);
-      if (o.wants("composite")) {
-        c.path = "reference";
-        add(c, "PMNet " + c.preset + ", composite path");
-        c.path = "fast";
-      }
-      for (const char* arch : {"transformer", "mamba"}) {
-        if (!o.wants(arch)) continue;
-        c.arch = arch;
-        add(c, fmt::format("{} of {}", arch, c.preset));
-      }
+      return;
     }
-  }
+    add(c, "PMNet " + c.preset);
+    if (o.wants("composite")) {
+      c.path = "reference";
+      add(c, "PMNet " + c.preset + ", composite path");
+      c.path = "fast";
+    }
+    for (const char* arch : {"transformer", "mamba"}) {
+      if (!o.wants(arch)) continue;
+      c.arch = arch;
+      add(c, fmt::format("{} of {}", arch, c.preset));
+    }
+  };
+  for (const std::string& what : o.what)
+    for (const int64_t context : o.contexts)
+      for (const int64_t batch : o.batches) {
+        BenchCase c = o.base;
+        c.what = what;
+        c.context = context;
+        c.batch = batch;
+        add_all(c);
+      }
   return entries;
 }
 
@@ -147,7 +151,6 @@ void run_bench(const BenchOptions& o) {
 
 void add_case_options(CLI::App* command, BenchCase& c) {
   command->add_option("--preset", c.preset, "Model size")->capture_default_str();
-  command->add_option("--batch", c.batch, "Sequences at once")->check(CLI::Range(1, 4096))->capture_default_str();
   command->add_option("--chunk", c.chunk, "Bytes per chunk in training, 0: one pass")->capture_default_str();
   command->add_option("--seconds", c.seconds, "Measure each at least this long per round")->capture_default_str();
   command->add_option("--iterations", c.iterations, "Measure each at least this often per round")
@@ -166,6 +169,10 @@ void add_bench_command(CLI::App& app) {
       ->check(CLI::IsMember({"train", "forward", "prefill", "decode"}))
       ->capture_default_str();
   command->add_option("--context", o->contexts, "Bytes per sequence")->delimiter(',')->capture_default_str();
+  command->add_option("--batch", o->batches, "Sequences at once")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
   command->add_option("--weights", o->weights, "Weights to decode with: float32, bf16, int8")
       ->delimiter(',')
       ->check(CLI::IsMember({"float32", "bf16", "int8"}))
@@ -179,7 +186,10 @@ void add_bench_command(CLI::App& app) {
                       "label=command: a rival that prints bytes_per_second and peak_bytes as JSON");
   command->add_option("--json", o->json_file, "Write the results to this file");
   command->add_option("--plot", o->plot_file, "Draw speed against context to this .svg or .png file");
-  command->callback([o] { run_bench(*o); });
+  command->callback([o] {
+    o->base.batch = o->batches.front();
+    run_bench(*o);
+  });
 
   // One measurement in this process; what `bench` starts.
   CLI::App* one = app.add_subcommand("bench-case", "One measurement, printed as JSON")->group("");
@@ -190,6 +200,7 @@ void add_bench_command(CLI::App& app) {
   one->add_option("--path", c->path);
   one->add_option("--weights", c->weights);
   one->add_option("--context", c->context);
+  one->add_option("--batch", c->batch);
   one->callback([c] { fmt::print("{}\n", to_json(run_case(*c))); });
 }
 

@@ -30,8 +30,21 @@ TEST(Bench, MeasuresOursAndARivalInOneRun) {
   EXPECT_NE(rows[4].at("error"), "");
 }
 
+TEST(Bench, ComparesSeveralBatchesInOneRun) {
+  const TemporaryFolder folder;
+  const std::string json = (folder.path() / "bench.json").string();
+  const auto result = run_program(
+      "bench --preset tiny --what decode --weights bf16,int8 --context 8 --batch 1,3 --rounds 1 --seconds 0 --json " +
+      json);
+  ASSERT_EQ(result.exit_code, 0) << result.output;
+  const auto rows = nlohmann::json::parse(read_file(json, 1 << 20)).at("rows");
+  ASSERT_EQ(rows.size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(rows[i].at("batch"), i < 2 ? 1 : 3) << rows[i];
+}
+
 TEST(Bench, RefusesWhatItDoesNotKnow) {
   expect_user_error("bench --what sleep", "sleep");
+  expect_user_error("bench --batch 1,0", "range");
   expect_user_error("bench --weights int3", "int3");
   expect_user_error("bench --preset 3n --rounds 1", "3m");
   expect_user_error("bench --preset tiny --rounds 1 --against nolabel", "label=command");
