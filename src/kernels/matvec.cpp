@@ -159,7 +159,7 @@ void Dots(const MakeRow& row_at, int64_t cols, int64_t begin, int64_t end, int64
           const Numbers<typename Row::X>& x, const Results& out) {
   constexpr int64_t kRowBlock = 16;      // small enough to stay in cache while the vectors take turns
   constexpr int64_t kTile = 4;           // vectors at once
-  constexpr int64_t kBytesAhead = 4096;  // far enough for memory to answer in time
+  constexpr int64_t kBytesAhead = 8192;  // far enough for memory to answer in time
   const int64_t passes = num_vectors / kTile + num_vectors % kTile;
   // A single pass meets its rows soon; of several only the first would find them missing, and memory idle in the
   // others.
