@@ -52,26 +52,38 @@ HWY_NOINLINE float LastColumns(const Row& row, int64_t begin, int64_t end, const
   return sum;
 }
 
-// One row by one vector, columns [begin, end). Four sums hide the latency of the additions.
-template <class Row>
-HWY_INLINE float DotRow(const Row& row, const Ahead& ahead, int64_t begin, int64_t end, const typename Row::X* x) {
+// sums [kRows] += the columns [begin, end) of kRows rows, which lie together, by one vector. Four totals of each hide
+// the latency of the additions.
+template <int kRows, class Row>
+HWY_INLINE void DotRow(const Row* rows, const Ahead& ahead, int64_t begin, int64_t end, const typename Row::X* x,
+                       float* sums) {
   const int64_t lanes = Row::Lanes(), turn = Turn<Row>();
-  typename Row::Total sums[4] = {Row::Zero(), Row::Zero(), Row::Zero(), Row::Zero()};
-  const auto add = [&](int64_t column, int first_sum) HWY_ATTR {
+  typename Row::Total total[kRows * 4];
+  HWY_UNROLL(8)
+  for (int i = 0; i < kRows * 4; ++i) total[i] = Row::Zero();
+  const auto add = [&](int64_t column, int first_total) HWY_ATTR {
     for (int part = 0; part < Row::kParts; ++part) {
-      auto& sum = sums[(first_sum + part) % 4];
-      sum = Row::MulAdd(row.Load(column, part), Row::LoadX(x + column + part * (lanes / Row::kParts)), sum);
+      const auto xv = Row::LoadX(x + column + part * (lanes / Row::kParts));
+      for (int i = 0; i < kRows; ++i) {
+        auto& t = total[i * 4 + (first_total + part) % 4];
+        t = Row::MulAdd(rows[i].Load(column, part), xv, t);
+      }
     }
   };
-  int64_t at = begin;
-  for (; at + turn <= end; at += turn) {
-    ahead.Prefetch(row, at);
+  int64_t c = begin;
+  for (; c + turn <= end; c += turn) {
+    ahead.Prefetch(rows[0], c);
     HWY_UNROLL(4)
-    for (int i = 0; i < 4; ++i) add(at + i * lanes, i * Row::kParts);
+    for (int i = 0; i < 4; ++i) add(c + i * lanes, i * Row::kParts);
   }
-  for (; at + lanes <= end; at += lanes) add(at, 0);
-  const float sum = Row::Sum(Row::Add(Row::Add(sums[0], sums[1]), Row::Add(sums[2], sums[3])));
-  return at < end ? sum + LastColumns(row, at, end, x) : sum;
+  for (; c + lanes <= end; c += lanes) add(c, 0);
+  HWY_UNROLL(2)
+  for (int i = 0; i < kRows; ++i) {
+    const auto* t = total + i * 4;
+    sums[i] += Row::Sum(Row::Add(Row::Add(t[0], t[1]), Row::Add(t[2], t[3])));
+  }
+  if (c == end) return;
+  for (int i = 0; i < kRows; ++i) sums[i] += LastColumns(rows[i], c, end, x);
 }
 
 // sums [kRows, kVectors] += the columns [begin, end) of kRows rows by kVectors vectors. Not inlined, or the compiler
@@ -96,7 +108,7 @@ HWY_NOINLINE void DotTile(const Row* rows, const Ahead& ahead, int64_t begin, in
   };
   int64_t c = begin;
   for (; c + turn <= end; c += turn) {
-    for (int i = 0; i < kRows; ++i) ahead.Prefetch(rows[i], c);
+    for (int i = 0; i < kRows; i += Row::kRowsTogether) ahead.Prefetch(rows[i], c);
     if constexpr (std::is_same_v<typename Row::X, float>) {
       HWY_UNROLL(4)
       for (int i = 0; i < 4; ++i) add(c + i * lanes);
@@ -134,7 +146,7 @@ void DotRows(const MakeRow& row_at, int64_t cols, int64_t begin, int64_t end, co
     for (int64_t c = 0; c < cols; c += Row::MaxColumns()) {
       const int64_t last = std::min(cols - c, Row::MaxColumns()) + c;
       if constexpr (kVectors == 1)
-        for (int i = 0; i < kRows; ++i) sums[i] += DotRow(rows[i], ahead, c, last, vectors);
+        DotRow<kRows>(rows, ahead, c, last, vectors, sums);
       else
         DotTile<kRows, kVectors>(rows, ahead, c, last, vectors, x.stride, sums);
     }
@@ -146,9 +158,8 @@ void DotRows(const MakeRow& row_at, int64_t cols, int64_t begin, int64_t end, co
       }
     }
   };
-  // One vector: row after row, which reads memory in order. Four: two rows; three would need one register more than
-  // AVX2 has.
-  constexpr int kRows = kVectors == 1 ? 1 : 2;
+  // One vector: in the order of memory. Four: two rows; three would need one register more than AVX2 has.
+  constexpr int kRows = kVectors == 1 ? Row::kRowsTogether : 2;
   int64_t row = begin;
   for (; row + kRows <= end; row += kRows) dot(row, std::integral_constant<int, kRows>());
   if (row < end) dot(row, std::integral_constant<int, 1>());
@@ -170,7 +181,8 @@ void Dots(const MakeRow& row_at, int64_t cols, int64_t begin, int64_t end, int64
     const int64_t last = std::min(first + kRowBlock, end);
     int64_t pass = 0;
     const auto ahead = [&] {
-      return Ahead{rows_ahead * cols + pass++ * cols / passes, (Turn<Row>() + passes - 1) / passes};
+      return Ahead{rows_ahead / Row::kRowsTogether * cols + pass++ * cols / passes,
+                   (Turn<Row>() + passes - 1) / passes};
     };
     int64_t v = 0;
     for (; v + kTile <= num_vectors; v += kTile) DotRows<kTile, Row>(row_at, cols, first, last, x, v, ahead(), out);
@@ -247,7 +259,7 @@ void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias
 int64_t rows_per_piece(const WeightMatrix& w) {
   constexpr int64_t kBytes = 32768;  // long enough for memory to be read in order, short enough to share out
   const int64_t weight_bytes = w.type == WeightType::kF32 ? 4 : w.type == WeightType::kBF16 ? 2 : 1;
-  return std::max<int64_t>(kBytes / (w.cols * weight_bytes), 1);
+  return std::max<int64_t>(kBytes / (w.cols * weight_bytes) / 2 * 2, 2);  // pairs of rows stay together
 }
 
 }  // namespace pmnet::kernels

@@ -10,7 +10,7 @@ namespace pmnet::kernels {
 
 enum class WeightType { kF32, kBF16, kInt8 };
 
-// [rows, cols], row-major; bf16 in the order of pair_columns. Int8 weights are scaled by one number per row.
+// [rows, cols], row-major; bf16 as packed by pack_bf16_rows. Int8 weights are scaled by one number per row.
 struct WeightMatrix {
   WeightType type;
   const void* data;

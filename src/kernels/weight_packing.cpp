@@ -11,16 +11,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-void PairColumns(int64_t rows, int64_t cols, const uint16_t* stored, uint16_t* paired) {
-  const int64_t group = BF16Row::Lanes(), half = group / 2;
-  for (int64_t r = 0; r < rows; ++r, stored += cols, paired += cols) {
-    int64_t c = 0;
-    for (; c + group <= cols; c += group)
+void PackBf16Rows(int64_t rows, int64_t cols, const uint16_t* stored, uint16_t* packed) {
+  const int64_t group = BF16Row::Lanes(), half = group / 2, whole = cols / group * group;
+  for (int64_t r = 0; r < rows; ++r, stored += cols) {
+    const int64_t second = r % 2;
+    uint16_t* pair = packed + (r - second) * cols;
+    for (int64_t c = 0; c < whole; c += group) {
+      uint16_t* to = pair + 2 * c + second * group;
       for (int64_t i = 0; i < half; ++i) {
-        paired[c + 2 * i] = stored[c + i];
-        paired[c + 2 * i + 1] = stored[c + half + i];
+        to[2 * i] = stored[c + i];
+        to[2 * i + 1] = stored[c + half + i];
       }
-    std::copy(stored + c, stored + cols, paired + c);
+    }
+    std::copy(stored + whole, stored + cols, pair + 2 * whole + second * (cols - whole));
   }
 }
 
@@ -46,11 +49,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pmnet::kernels {
 
-HWY_EXPORT(PairColumns);
+HWY_EXPORT(PackBf16Rows);
 HWY_EXPORT(UnpackRows);
 
-void pair_columns(int64_t rows, int64_t cols, const uint16_t* stored, uint16_t* paired) {
-  HWY_DYNAMIC_DISPATCH(PairColumns)(rows, cols, stored, paired);
+void pack_bf16_rows(int64_t rows, int64_t cols, const uint16_t* stored, uint16_t* packed) {
+  HWY_DYNAMIC_DISPATCH(PackBf16Rows)(rows, cols, stored, packed);
 }
 
 void unpack_rows(const WeightMatrix& w, int64_t begin, int64_t end, float* out) {

@@ -18,7 +18,7 @@ namespace pmnet::kernels::HWY_NAMESPACE {
 
 // How the rows of one type of weights are multiplied. A row loads Lanes() of its weights as kParts vectors of the type
 // they are multiplied in (Load), floats of them from the i-th on (Widen), or one weight for the columns that fill no
-// vector (At). Its weights are to be multiplied by `scale`.
+// vector (At). Its weights are to be multiplied by `scale`. kRowsTogether rows lie in the same cache lines.
 struct FloatProducts {
   using X = float;
   using Total = FloatVec;
@@ -31,38 +31,49 @@ struct FloatProducts {
   static HWY_ATTR float Sum(Total total) { return sum_lanes(total); }
 };
 struct F32Row : FloatProducts {
-  static constexpr int kParts = 1;
+  static constexpr int kParts = 1, kRowsTogether = 1;
   const float* data;
   static HWY_ATTR int64_t Lanes() { return static_cast<int64_t>(hn::Lanes(Floats())); }
   HWY_ATTR FloatVec Load(int64_t c, int /*part*/) const { return hn::LoadU(Floats(), data + c); }
   HWY_ATTR FloatVec Widen(int64_t c, int64_t /*i*/) const { return Load(c, 0); }
   float At(int64_t c) const { return data[c]; }
+  const float* Address(int64_t c) const { return data + c; }
 };
-// Columns lie in the order of pair_columns.
+// In the order of pack_bf16_rows.
 struct BF16Row : FloatProducts {
-  static constexpr int kParts = 2;
+  static constexpr int kParts = 2, kRowsTogether = 2;
   const uint16_t* data;
+  const uint16_t* last;  // [c] for the columns that fill no register
+  BF16Row() = default;
+  HWY_ATTR BF16Row(const uint16_t* matrix, int64_t cols, int64_t row) {
+    const int64_t whole = cols / Lanes() * Lanes(), second = row % 2;
+    const uint16_t* pair = matrix + (row - second) * cols;
+    data = pair + second * Lanes();
+    last = pair + whole + second * (cols - whole);
+  }
   static HWY_ATTR int64_t Lanes() { return kParts * static_cast<int64_t>(hn::Lanes(Floats())); }
   HWY_ATTR FloatVec Load(int64_t c, int part) const {
     const hn::RebindToUnsigned<Floats> bits;
-    const auto both = hn::LoadU(bits, reinterpret_cast<const uint32_t*>(data + c));
+    const auto both = hn::LoadU(bits, reinterpret_cast<const uint32_t*>(Address(c)));
     return hn::BitCast(Floats(), part == 0 ? hn::ShiftLeft<16>(both) : hn::And(both, hn::Set(bits, 0xFFFF0000u)));
   }
   HWY_ATTR FloatVec Widen(int64_t c, int64_t i) const { return Load(c, i == 0 ? 0 : 1); }
   float At(int64_t c) const {
-    const uint32_t bits = uint32_t{data[c]} << 16;
+    const uint32_t bits = uint32_t{last[c]} << 16;
     float value;
     std::memcpy(&value, &bits, sizeof(value));
     return value;
   }
+  const uint16_t* Address(int64_t c) const { return data + kRowsTogether * c; }
 };
+
 // Int8 weights are multiplied with vectors rounded to 16 bits (an error 128 times smaller than that of the weights) and
 // summed in 32-bit integers: half the instructions of going through floats.
 using Shorts = hn::ScalableTag<int16_t>;
 using Ints = hn::ScalableTag<int32_t>;
 using IntVec = hn::Vec<Ints>;
 struct Int8Row {
-  static constexpr int kParts = 1;
+  static constexpr int kParts = 1, kRowsTogether = 1;
   const int8_t* data;
   float scale;
   using X = int16_t;
@@ -86,13 +97,15 @@ struct Int8Row {
     return hn::ConvertTo(Floats(), hn::PromoteTo(Ints(), hn::LoadU(hn::Rebind<int8_t, Floats>(), data + c + i)));
   }
   float At(int64_t c) const { return data[c]; }
+  const int8_t* Address(int64_t c) const { return data + c; }
 };
 
 // Asks for columns of a row that comes later: rows are too short for the hardware to see a stream in them.
 template <class Row>
 HWY_INLINE void PrefetchColumns(const Row& row, int64_t begin, int64_t end) {
   constexpr int64_t kLine = 64 / sizeof(*row.data);
-  for (int64_t c = begin; c < end; c += kLine) hwy::Prefetch(row.data + c);
+  const auto* first = row.Address(begin);
+  for (int64_t i = 0; i < (end - begin) * Row::kRowsTogether; i += kLine) hwy::Prefetch(first + i);
 }
 
 // body(row_at) with the reader of the matrix's type.
@@ -102,7 +115,7 @@ HWY_INLINE void WithType(const WeightMatrix& w, const Body& body) {
     case WeightType::kF32:
       return body([&](int64_t r) { return F32Row{{}, static_cast<const float*>(w.data) + r * w.cols}; });
     case WeightType::kBF16:
-      return body([&](int64_t r) { return BF16Row{{}, static_cast<const uint16_t*>(w.data) + r * w.cols}; });
+      return body([&](int64_t r) HWY_ATTR { return BF16Row(static_cast<const uint16_t*>(w.data), w.cols, r); });
     case WeightType::kInt8:
       return body([&](int64_t r) { return Int8Row{static_cast<const int8_t*>(w.data) + r * w.cols, w.scales[r]}; });
   }

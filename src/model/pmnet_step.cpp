@@ -227,6 +227,7 @@ bool PMNet::can_step(const Tensor& ids, const State* state, const ForwardOptions
       m.recurrence.value_or(config_.memory_cumsum) && !m.unconstrained && m.zero_embeddings == ZeroEmbeddings::kNone;
   return state != nullptr && trace == nullptr && ids.size(1) == 1 &&
          ids.size(0) * std::max<int64_t>(config_.num_memory, 1) <= ops::kFewVectors && !at::GradMode::is_enabled() &&
+         config_.memory_size % 2 == 0 &&  // the read takes its heads' rows apart, and packed rows may lie in pairs
          !options.training && !options.lengths && plain_memory && ops::current_path() == ops::Path::kFast &&
          embed_tokens.scalar_type() == at::kFloat && embed_tokens.is_cpu();
 }

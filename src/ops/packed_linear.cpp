@@ -10,6 +10,8 @@ namespace pmnet::ops {
 using kernels::WeightType;
 
 PackedWeight PackedWeight::rows(int64_t begin, int64_t count) const {
+  if (type == WeightType::kBF16 && begin % 2 != 0)  // would part a pair
+    return pack_weight(unpack_weight(*this).narrow(0, begin, count), type);
   return {type, data.narrow(0, begin, count), scales ? OptTensor(scales->narrow(0, begin, count)) : std::nullopt};
 }
 
@@ -19,10 +21,11 @@ PackedWeight pack_weight(const Tensor& weight, WeightType type) {
     case WeightType::kF32:
       return {type, w, std::nullopt};
     case WeightType::kBF16: {
-      const Tensor stored = w.to(at::kBFloat16), paired = at::empty_like(stored);
-      kernels::pair_columns(w.size(0), w.size(1), static_cast<const uint16_t*>(stored.const_data_ptr()),
-                            static_cast<uint16_t*>(paired.mutable_data_ptr()));
-      return {type, paired, std::nullopt};
+      const int64_t rows = w.size(0), cols = w.size(1);
+      const Tensor stored = w.to(at::kBFloat16), packed = at::zeros({rows + rows % 2, cols}, stored.options());
+      kernels::pack_bf16_rows(rows, cols, static_cast<const uint16_t*>(stored.const_data_ptr()),
+                              static_cast<uint16_t*>(packed.mutable_data_ptr()));
+      return {type, packed.narrow(0, 0, rows), std::nullopt};
     }
     case WeightType::kInt8:
       break;
@@ -63,6 +66,8 @@ Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bi
 }
 
 kernels::WeightMatrix matrix_of(const PackedWeight& w, int64_t first_row) {
+  TORCH_CHECK(w.type != WeightType::kBF16 || first_row % 2 == 0, "matrix_of: bf16 rows lie in pairs, row ", first_row,
+              " does not begin one");
   const int64_t cols = w.data.size(1);
   const auto* data = static_cast<const char*>(w.data.const_data_ptr()) + first_row * cols * w.data.element_size();
   const float* scales = w.scales ? static_cast<const float*>(w.scales->const_data_ptr()) + first_row : nullptr;

@@ -70,15 +70,15 @@ TEST(MatVec, IsTheProduct) {
     halves[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(weights[i]) >> 16);
   const auto widened = [&](int64_t i) { return std::bit_cast<float>(uint32_t{halves[i]} << 16); };
   on_every_target([&] {
-    std::vector<uint16_t> paired(halves.size());
-    pair_columns(rows, cols, halves.data(), paired.data());
+    std::vector<uint16_t> paired((rows + 1) * cols);
+    pack_bf16_rows(rows, cols, halves.data(), paired.data());
     std::vector<float> unpacked(halves.size());
     unpack_rows({WeightType::kBF16, paired.data(), nullptr, cols}, 0, rows, unpacked.data());
     for (int64_t i = 0; i < rows * cols; ++i) ASSERT_EQ(unpacked[i], widened(i)) << "column " << i % cols;
     for (const int64_t vectors : {1, 4, 7, 16, 21, 32})
       for (const WeightType type : {WeightType::kF32, WeightType::kBF16}) {
         const bool half = type == WeightType::kBF16;
-        const int64_t stride = cols + 3, first = 2;  // part of the rows
+        const int64_t stride = cols + 3, first = 3;  // part of the rows, from the middle of a pair
         const auto x = normal(vectors * stride, 6);
         const WeightMatrix w{type, half ? static_cast<const void*>(paired.data()) : weights.data(), nullptr, cols};
         Vectors ready;

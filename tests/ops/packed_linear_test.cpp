@@ -64,6 +64,20 @@ TEST(PackWeight, IsStoredInTheOrderOfItsColumns) {
   EXPECT_TRUE(at::equal(stored_weight(int8).to(at::kFloat) * int8.scales->unsqueeze(1), unpack_weight(int8)));
 }
 
+TEST(PackWeight, RowsAreThoseOfTheWholeMatrix) {
+  at::manual_seed(6);
+  const Tensor w = at::randn({9, 50}), x = at::randn({4, 50});
+  for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8}) {
+    const PackedWeight packed = pack_weight(w, type);
+    for (const auto& [begin, count] : {std::pair{0, 9}, std::pair{2, 3}, std::pair{3, 4}, std::pair{8, 1}}) {
+      const PackedWeight rows = packed.rows(begin, count);
+      EXPECT_TRUE(at::equal(unpack_weight(rows), unpack_weight(packed).narrow(0, begin, count))) << begin;
+      const Tensor want = packed_linear(x, packed, std::nullopt).narrow(1, begin, count);
+      EXPECT_LE((packed_linear(x, rows, std::nullopt) - want).abs().max().item<double>(), 1e-5) << begin;
+    }
+  }
+}
+
 TEST(PackWeight, ARowOfZerosStaysZero) {
   EXPECT_EQ(unpack_weight(pack_weight(at::zeros({2, 8}), WeightType::kInt8)).abs().max().item<double>(), 0);
 }
