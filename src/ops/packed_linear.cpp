@@ -36,6 +36,7 @@ PackedWeight pack_weight(const Tensor& weight, WeightType type) {
 }
 
 Tensor unpack_weight(const PackedWeight& w) {
+  if (w.type == WeightType::kF32) return w.data.to(at::kFloat);  // on any device
   const int64_t rows = w.data.size(0);
   Tensor wide = at::empty(w.data.sizes(), at::kFloat);
   for_each_range(rows, num_ranges(rows, 64), [&](int64_t, int64_t begin, int64_t end) {
@@ -62,7 +63,7 @@ Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bi
                    cols, y.mutable_data_ptr<float>(), rows}});
     return y.view(sizes);
   }
-  return at::linear(x, w.type == WeightType::kF32 ? w.data : unpack_weight(w), or_undefined(bias));
+  return at::linear(x, unpack_weight(w), or_undefined(bias));
 }
 
 kernels::WeightMatrix matrix_of(const PackedWeight& w, int64_t first_row) {
