@@ -20,13 +20,13 @@ constexpr std::string_view kWeightSuffix = ".weight", kScaleSuffix = ".weight_sc
 
 ops::PackedWeight read_packed(const TensorSet& set, const std::string& layer) {
   const Tensor weight = read_tensor(*set.find(layer + std::string(kWeightSuffix)));
-  if (weight.scalar_type() == at::kBFloat16) return ops::pack_weight(weight, kernels::WeightType::kBF16);
+  if (weight.scalar_type() == at::kBFloat16) return ops::pack_stored(weight);
   const StoredTensor* scales = set.find(layer + std::string(kScaleSuffix));
   if (scales == nullptr || scales->info->dtype != DType::kF32 ||
       scales->info->shape != std::vector<int64_t>{weight.size(0)})
     fail("{}: the int8 weight of {} has no {}{} of {} F32 numbers; quantize the model again", set.path().string(),
          layer, layer, kScaleSuffix, weight.size(0));
-  return {kernels::WeightType::kInt8, weight, read_tensor(*scales)};
+  return ops::pack_stored(weight, read_tensor(*scales));
 }
 
 // Everything a model consists of, packed weights as they are.

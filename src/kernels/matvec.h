@@ -10,11 +10,13 @@ namespace pmnet::kernels {
 
 enum class WeightType { kF32, kBF16, kInt8 };
 
-// [rows, cols], row-major; bf16 as packed by pack_bf16_rows. Int8 weights are scaled by one number per row.
+// [rows, cols]: float32 row-major, bf16 and int8 in panels (kernels/weight_packing.h). Its rows may be some of those in
+// memory. Int8 weights are to be multiplied by one number per row.
 struct WeightMatrix {
   WeightType type;
   const void* data;
-  const float* scales;  // [rows], int8 only
+  int64_t first_row;    // of those at `data`
+  const float* scales;  // [rows]; null: 1
   int64_t cols;
 };
 
@@ -22,7 +24,8 @@ struct WeightMatrix {
 struct Vectors {
   int64_t count, stride;
   const float* data;
-  Scratch<int16_t> shorts;  // by int8 weights: [count, cols], to be multiplied by `scales` [count]
+  // For int8 weights: rounded to 16 bits, [count, columns of whole registers], to be multiplied by `scales` [count].
+  Scratch<int16_t> shorts;
   std::vector<float> scales;
 };
 
@@ -34,6 +37,6 @@ void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias
             int64_t y_stride);
 
 // How many rows at once matvec works best with.
-int64_t rows_per_piece(const WeightMatrix& w);
+int64_t rows_per_piece(const WeightMatrix& w, int64_t num_vectors);
 
 }  // namespace pmnet::kernels

@@ -15,13 +15,13 @@ Tensor Linear::operator()(const Tensor& x) const {
   if (packed) return ops::packed_linear(x, *packed, shift);
   const bool few = x.numel() <= ops::kFewVectors * x.size(-1);
   if (few && !at::GradMode::is_enabled() && weight.scalar_type() == at::kFloat)
-    return ops::packed_linear(x, {kernels::WeightType::kF32, weight, std::nullopt}, shift);
+    return ops::packed_linear(x, ops::pack_stored(weight), shift);
   return at::linear(x, weight, bias);
 }
 
 kernels::WeightMatrix Linear::matrix(int64_t first) const {
   if (packed) return ops::matrix_of(*packed, first);
-  return {kernels::WeightType::kF32, weight.const_data_ptr<float>() + first * weight.size(1), nullptr, weight.size(1)};
+  return {kernels::WeightType::kF32, weight.const_data_ptr<float>(), first, nullptr, weight.size(1)};
 }
 
 const float* Linear::bias_data(int64_t first) const {

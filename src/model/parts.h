@@ -38,8 +38,8 @@ struct Linear {
   Linear() = default;
   Linear(int64_t in, int64_t out, bool with_bias, const at::TensorOptions& options);
   Tensor operator()(const Tensor& x) const;
-  int64_t num_inputs() const { return packed ? packed->data.size(1) : weight.size(1); }
-  int64_t num_outputs() const { return packed ? packed->data.size(0) : weight.size(0); }
+  int64_t num_inputs() const { return packed ? packed->num_inputs : weight.size(1); }
+  int64_t num_outputs() const { return packed ? packed->num_outputs : weight.size(0); }
   // The weights from row `first` on, and the bias, as kernels take them.
   kernels::WeightMatrix matrix(int64_t first = 0) const;
   const float* bias_data(int64_t first = 0) const;

@@ -150,7 +150,7 @@ void PMNet::Step::write(const MemoryWrite& module, int64_t level) {
   // The root's keys depend on its anchors alone: all streams share those of the first.
   ops::FewProduct keys_product = product(module.proj_k, root ? N : B * N, features, k);
   keys_product.bias = nullptr;  // added with the tanh
-  ops::multiply_few({product(module.proj_q, B, unit, q), keys_product, product(module.proj_v, B, unit, v)});
+  ops::multiply_few({product(module.proj_q, B, unit, q), product(module.proj_v, B, unit, v), keys_product});
   if (root) {
     kernels::tanh_rows(N, M, k.data(), module.proj_k.bias_data());
     kernels::phase_scores_shared({N, 1, M}, B, q.data(), k.data(), weights.data());
@@ -227,7 +227,6 @@ bool PMNet::can_step(const Tensor& ids, const State* state, const ForwardOptions
       m.recurrence.value_or(config_.memory_cumsum) && !m.unconstrained && m.zero_embeddings == ZeroEmbeddings::kNone;
   return state != nullptr && trace == nullptr && ids.size(1) == 1 &&
          ids.size(0) * std::max<int64_t>(config_.num_memory, 1) <= ops::kFewVectors && !at::GradMode::is_enabled() &&
-         config_.memory_size % 2 == 0 &&  // the read takes its heads' rows apart, and packed rows may lie in pairs
          !options.training && !options.lengths && plain_memory && ops::current_path() == ops::Path::kFast &&
          embed_tokens.scalar_type() == at::kFloat && embed_tokens.is_cpu();
 }

@@ -9,48 +9,67 @@
 namespace pmnet::ops {
 using kernels::WeightType;
 
-PackedWeight PackedWeight::rows(int64_t begin, int64_t count) const {
-  if (type == WeightType::kBF16 && begin % 2 != 0)  // would part a pair
-    return pack_weight(unpack_weight(*this).narrow(0, begin, count), type);
-  return {type, data.narrow(0, begin, count), scales ? OptTensor(scales->narrow(0, begin, count)) : std::nullopt};
-}
+namespace {
 
-PackedWeight pack_weight(const Tensor& weight, WeightType type) {
-  const Tensor w = weight.detach().to(at::kFloat).contiguous();
-  switch (type) {
-    case WeightType::kF32:
-      return {type, w, std::nullopt};
-    case WeightType::kBF16: {
-      const int64_t rows = w.size(0), cols = w.size(1);
-      const Tensor stored = w.to(at::kBFloat16), packed = at::zeros({rows + rows % 2, cols}, stored.options());
-      kernels::pack_bf16_rows(rows, cols, static_cast<const uint16_t*>(stored.const_data_ptr()),
-                              static_cast<uint16_t*>(packed.mutable_data_ptr()));
-      return {type, packed.narrow(0, 0, rows), std::nullopt};
-    }
-    case WeightType::kInt8:
-      break;
-  }
-  constexpr double kLargest = 127;
-  const Tensor scales = (w.abs().amax(1) / kLargest).clamp_min(1e-30);
-  return {type, (w / scales.unsqueeze(1)).round().clamp(-kLargest, kLargest).to(at::kChar), scales};
-}
-
-Tensor unpack_weight(const PackedWeight& w) {
-  if (w.type == WeightType::kF32) return w.data.to(at::kFloat);  // on any device
-  const int64_t rows = w.data.size(0);
-  Tensor wide = at::empty(w.data.sizes(), at::kFloat);
-  for_each_range(rows, num_ranges(rows, 64), [&](int64_t, int64_t begin, int64_t end) {
-    kernels::unpack_rows(matrix_of(w), begin, end, wide.mutable_data_ptr<float>() + begin * w.data.size(1));
+// Float32 as the kernels unpack it, by their scales or not.
+Tensor widen(const PackedWeight& w, const kernels::WeightMatrix& matrix) {
+  Tensor wide = at::empty({w.num_outputs, w.num_inputs}, at::kFloat);
+  for_each_range(w.num_outputs, num_ranges(w.num_outputs, 64), [&](int64_t, int64_t begin, int64_t end) {
+    kernels::unpack_rows(matrix, begin, end, wide.mutable_data_ptr<float>() + begin * w.num_inputs);
   });
   return wide;
 }
 
+bool takes_same_vectors(const FewProduct& a, const FewProduct& b) {
+  return a.x == b.x && a.x_stride == b.x_stride && a.vectors == b.vectors && a.weight.cols == b.weight.cols &&
+         a.weight.type == b.weight.type;
+}
+
+}  // namespace
+
+PackedWeight PackedWeight::rows(int64_t begin, int64_t count) const {
+  PackedWeight some = *this;
+  some.first_row += begin;
+  some.num_outputs = count;
+  if (scales) some.scales = scales->narrow(0, begin, count);
+  return some;
+}
+
+PackedWeight pack_weight(const Tensor& weight, WeightType type) {
+  const Tensor w = weight.detach().to(at::kFloat);
+  if (type == WeightType::kF32) return pack_stored(w);
+  if (type == WeightType::kBF16) return pack_stored(w.to(at::kBFloat16));
+  constexpr double kLargest = 127;
+  const Tensor scales = (w.abs().amax(1) / kLargest).clamp_min(1e-30);
+  return pack_stored((w / scales.unsqueeze(1)).round().clamp(-kLargest, kLargest).to(at::kChar), scales);
+}
+
+Tensor unpack_weight(const PackedWeight& w) {
+  if (w.type == WeightType::kF32) return w.data.narrow(0, w.first_row, w.num_outputs);  // on any device
+  return widen(w, matrix_of(w));
+}
+
+PackedWeight pack_stored(const Tensor& stored, const OptTensor& scales) {
+  const Tensor rows = stored.contiguous();
+  const int64_t outputs = rows.size(0), inputs = rows.size(1);
+  if (rows.scalar_type() == at::kFloat) return {WeightType::kF32, rows, outputs, inputs, std::nullopt};
+  const WeightType type = rows.scalar_type() == at::kBFloat16 ? WeightType::kBF16 : WeightType::kInt8;
+  TORCH_CHECK(type == WeightType::kBF16 || (rows.scalar_type() == at::kChar && scales),
+              "pack_stored: weights are float32, bf16, or int8 with scales, not ", rows.scalar_type());
+  const Tensor packed = at::empty({kernels::packed_bytes(type, outputs, inputs)}, at::kByte);
+  kernels::pack_rows(type, outputs, inputs, rows.const_data_ptr(), packed.mutable_data_ptr());
+  return {type, packed, outputs, inputs, scales};
+}
+
 Tensor stored_weight(const PackedWeight& w) {
-  return w.type == WeightType::kBF16 ? unpack_weight(w).to(at::kBFloat16) : w.data;
+  if (w.type == WeightType::kF32) return unpack_weight(w);
+  kernels::WeightMatrix unscaled = matrix_of(w);
+  unscaled.scales = nullptr;
+  return widen(w, unscaled).to(w.type == WeightType::kBF16 ? at::kBFloat16 : at::kChar);
 }
 
 Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bias) {
-  const int64_t rows = w.data.size(0), cols = w.data.size(1);
+  const int64_t rows = w.num_outputs, cols = w.num_inputs;
   TORCH_CHECK(x.size(-1) == cols, "packed_linear: x has width ", x.size(-1), ", the weight has ", cols, " columns");
   if (!fast_path(x)) return at::linear(x, unpack_weight(w), or_undefined(bias));
   const Tensor vectors = x.contiguous().view({-1, cols});
@@ -67,17 +86,14 @@ Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bi
 }
 
 kernels::WeightMatrix matrix_of(const PackedWeight& w, int64_t first_row) {
-  TORCH_CHECK(w.type != WeightType::kBF16 || first_row % 2 == 0, "matrix_of: bf16 rows lie in pairs, row ", first_row,
-              " does not begin one");
-  const int64_t cols = w.data.size(1);
-  const auto* data = static_cast<const char*>(w.data.const_data_ptr()) + first_row * cols * w.data.element_size();
-  const float* scales = w.scales ? static_cast<const float*>(w.scales->const_data_ptr()) + first_row : nullptr;
-  return {w.type, data, scales, cols};
+  const float* scales = w.scales ? w.scales->const_data_ptr<float>() + first_row : nullptr;
+  return {w.type, w.data.const_data_ptr(), w.first_row + first_row, scales, w.num_inputs};
 }
 
 void multiply_few(const std::vector<FewProduct>& products) {
   struct Share {
-    kernels::Vectors vectors;
+    kernels::Vectors ready;
+    const kernels::Vectors* vectors;  // those above, or those of the product before
     int64_t rows_per_piece, end_piece;
   };
   thread_local std::vector<Share> kept;  // for its memory
@@ -86,8 +102,13 @@ void multiply_few(const std::vector<FewProduct>& products) {
   int64_t pieces = 0;
   for (size_t i = 0; i < products.size(); ++i) {
     const FewProduct& p = products[i];
-    kernels::prepare_vectors(p.weight, p.vectors, p.x, p.x_stride, shares[i].vectors);
-    const int64_t rows = shares[i].rows_per_piece = kernels::rows_per_piece(p.weight);
+    if (i > 0 && takes_same_vectors(p, products[i - 1])) {
+      shares[i].vectors = shares[i - 1].vectors;
+    } else {
+      kernels::prepare_vectors(p.weight, p.vectors, p.x, p.x_stride, shares[i].ready);
+      shares[i].vectors = &shares[i].ready;
+    }
+    const int64_t rows = shares[i].rows_per_piece = kernels::rows_per_piece(p.weight, p.vectors);
     shares[i].end_piece = pieces += (p.rows + rows - 1) / rows;
   }
   share_pieces(pieces, [&](int64_t piece) {
@@ -95,8 +116,8 @@ void multiply_few(const std::vector<FewProduct>& products) {
     while (piece >= shares[i].end_piece) ++i;
     const FewProduct& p = products[i];
     const int64_t end = p.rows - (shares[i].end_piece - piece - 1) * shares[i].rows_per_piece;
-    kernels::matvec(p.weight, std::max<int64_t>(end - shares[i].rows_per_piece, 0), end, p.bias, shares[i].vectors, p.y,
-                    p.y_stride);
+    kernels::matvec(p.weight, std::max<int64_t>(end - shares[i].rows_per_piece, 0), end, p.bias, *shares[i].vectors,
+                    p.y, p.y_stride);
   });
 }
 

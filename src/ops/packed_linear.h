@@ -9,8 +9,10 @@ namespace pmnet::ops {
 
 struct PackedWeight {
   kernels::WeightType type;
-  Tensor data;       // [out, in], in the order that kernels::WeightMatrix says
-  OptTensor scales;  // [out], int8 only
+  Tensor data;  // as kernels::WeightMatrix says
+  int64_t num_outputs, num_inputs;
+  OptTensor scales;       // [out], int8 only
+  int64_t first_row = 0;  // of those in `data`
 
   PackedWeight rows(int64_t begin, int64_t count) const;
 };
@@ -19,8 +21,11 @@ struct PackedWeight {
 constexpr int64_t kFewVectors = 32;
 
 PackedWeight pack_weight(const Tensor& weight, kernels::WeightType type);
-Tensor unpack_weight(const PackedWeight& weight);  // float32
-Tensor stored_weight(const PackedWeight& weight);  // in its type, columns in their order
+Tensor unpack_weight(const PackedWeight& weight);  // [out, in] in float32
+
+// Weights [out, in] in the type they keep: float32, bf16, or int8 with its scales.
+PackedWeight pack_stored(const Tensor& stored, const OptTensor& scales = std::nullopt);
+Tensor stored_weight(const PackedWeight& weight);
 
 Tensor packed_linear(const Tensor& x, const PackedWeight& weight, const OptTensor& bias);
 

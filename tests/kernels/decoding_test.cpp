@@ -61,6 +61,16 @@ void multiply(const WeightMatrix& w, int64_t rows, int64_t vectors, const float*
   matvec(w, 0, rows, nullptr, ready, y, rows);
 }
 
+// Weights in the order that the current instruction set reads them in.
+struct Packed {
+  std::vector<int8_t> bytes;
+  WeightMatrix matrix;
+  Packed(WeightType type, int64_t rows, int64_t cols, const void* stored, const float* scales = nullptr)
+      : bytes(packed_bytes(type, rows, cols)), matrix{type, bytes.data(), 0, scales, cols} {
+    pack_rows(type, rows, cols, stored, bytes.data());
+  }
+};
+
 // Vectors that fill tiles and vectors left over, in shapes that no block or register divides.
 TEST(MatVec, IsTheProduct) {
   const int64_t rows = 29, cols = 301;
@@ -70,17 +80,16 @@ TEST(MatVec, IsTheProduct) {
     halves[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(weights[i]) >> 16);
   const auto widened = [&](int64_t i) { return std::bit_cast<float>(uint32_t{halves[i]} << 16); };
   on_every_target([&] {
-    std::vector<uint16_t> paired((rows + 1) * cols);
-    pack_bf16_rows(rows, cols, halves.data(), paired.data());
+    const Packed panels(WeightType::kBF16, rows, cols, halves.data());
     std::vector<float> unpacked(halves.size());
-    unpack_rows({WeightType::kBF16, paired.data(), nullptr, cols}, 0, rows, unpacked.data());
+    unpack_rows(panels.matrix, 0, rows, unpacked.data());
     for (int64_t i = 0; i < rows * cols; ++i) ASSERT_EQ(unpacked[i], widened(i)) << "column " << i % cols;
-    for (const int64_t vectors : {1, 4, 7, 16, 21, 32})
+    for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 7, 16, 32})
       for (const WeightType type : {WeightType::kF32, WeightType::kBF16}) {
         const bool half = type == WeightType::kBF16;
-        const int64_t stride = cols + 3, first = 3;  // part of the rows, from the middle of a pair
+        const int64_t stride = cols + 3, first = 3;  // part of the rows, from the middle of a panel
         const auto x = normal(vectors * stride, 6);
-        const WeightMatrix w{type, half ? static_cast<const void*>(paired.data()) : weights.data(), nullptr, cols};
+        const WeightMatrix w = half ? panels.matrix : WeightMatrix{type, weights.data(), 0, nullptr, cols};
         Vectors ready;
         prepare_vectors(w, vectors, x.data(), stride, ready);
         std::vector<float> y(vectors * rows, -1.0f);
@@ -96,23 +105,33 @@ TEST(MatVec, IsTheProduct) {
   });
 }
 
-struct Int8Matrix {
-  int64_t rows, cols;
-  std::vector<int8_t> weights;
-  std::vector<float> scales;
-  WeightMatrix view() const { return {WeightType::kInt8, weights.data(), scales.data(), cols}; }
-};
+TEST(PackRows, Int8WeightsComeBackScaled) {
+  const int64_t rows = 37, cols = 51;  // neither fills panels or pairs
+  std::vector<int8_t> weights(rows * cols);
+  for (int64_t i = 0; i < rows * cols; ++i) weights[i] = static_cast<int8_t>(i % 255 - 127);
+  const auto scales = normal(rows, 7);
+  on_every_target([&] {
+    const Packed packed(WeightType::kInt8, rows, cols, weights.data(), scales.data());
+    const int64_t first = 5;
+    std::vector<float> unpacked((rows - first) * cols);
+    unpack_rows(packed.matrix, first, rows, unpacked.data());
+    for (int64_t i = 0; i < static_cast<int64_t>(unpacked.size()); ++i)
+      ASSERT_EQ(unpacked[i], weights[first * cols + i] * scales[first + i / cols]) << "column " << i % cols;
+  });
+}
 
 // The 32-bit sums of a long row must be emptied before they overflow: the largest weights and numbers, all of one sign.
 TEST(MatVec, Int8SumsDoNotOverflow) {
   on_every_target([] {
     for (const int64_t cols : {500, 4096, 20'001}) {
-      const Int8Matrix w{3, cols, std::vector<int8_t>(3 * cols, 127), {1.0f, 0.5f, 2.0f}};
+      const std::vector<int8_t> weights(3 * cols, 127);
+      const std::vector<float> scales{1.0f, 0.5f, 2.0f};
+      const Packed w(WeightType::kInt8, 3, cols, weights.data(), scales.data());
       const std::vector<float> x(5 * cols, -3.0f);
       std::vector<float> y(5 * 3);
-      multiply(w.view(), 3, 5, x.data(), y.data());
+      multiply(w.matrix, 3, 5, x.data(), y.data());
       for (int64_t i = 0; i < 15; ++i) {
-        const double want = -3.0 * 127 * static_cast<double>(cols) * w.scales[i % 3];
+        const double want = -3.0 * 127 * static_cast<double>(cols) * scales[i % 3];
         ASSERT_NEAR(y[i] / want, 1.0, 1e-5) << cols << " columns";
       }
     }
@@ -122,13 +141,15 @@ TEST(MatVec, Int8SumsDoNotOverflow) {
 TEST(MatVec, Int8KeepsZerosAndWhatIsNoNumber) {
   on_every_target([] {
     const int64_t cols = 37;
-    const Int8Matrix w{1, cols, std::vector<int8_t>(cols, 5), {1.0f}};
+    const std::vector<int8_t> weights(cols, 5);
+    const float scale = 1;
+    const Packed w(WeightType::kInt8, 1, cols, weights.data(), &scale);
     const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
     for (const float odd : {0.0f, inf, -inf, nan})
       for (const int64_t place : {int64_t{0}, int64_t{8}, cols - 1}) {
         std::vector<float> x(cols, odd == 0 ? 0.0f : 1.0f), y(1, 9.0f);
         x[place] = odd;
-        multiply(w.view(), 1, 1, x.data(), y.data());
+        multiply(w.matrix, 1, 1, x.data(), y.data());
         if (odd == 0)
           EXPECT_EQ(y[0], 0);
         else
