@@ -91,7 +91,7 @@ TEST_F(Generate, EndsBeforeStopStrings) {
 TEST_F(Generate, TellsRatesAndTheSeedOnStandardError) {
   const ProgramResult result = run_program(fmt::format("generate '{}' Once --max-bytes 20 --seed 99", model()));
   EXPECT_EQ(result.exit_code, 0);
-  for (const char* part : {"prompt  4 bytes in ", "text    ", "bytes/s", "ended by", "seed    99\n"})
+  for (const char* part : {"prompt  4 bytes in ", "text    ", "/s\n", "/s, ended by ", "seed    99\n"})
     EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
 }
 
