@@ -1,8 +1,12 @@
 #include "kernels/window_attention.h"
 
+#include <algorithm>
+
 #include "kernels/dropout_bits.h"
+#include "kernels/token_attention.h"
 #include "ops/common.h"
 #include "ops/reference.h"
+#include "ops/share_pieces.h"
 
 namespace pmnet::ops {
 namespace {
@@ -100,11 +104,41 @@ struct WindowAttentionFunction : torch::autograd::Function<WindowAttentionFuncti
   }
 };
 
+// One token per row, without a graph or dropout.
+Tensor attend_tokens(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const OptTensor& first_key,
+                     int64_t window, double scale) {
+  const Tensor q = q_in.contiguous(), k = k_in.contiguous(), v = v_in.contiguous();
+  const Tensor first = first_key ? first_key->contiguous() : Tensor();
+  const int64_t B = q.size(0), A = q.size(2), width = q.size(3), S = k.size(1), A_kv = k.size(2), shared = A / A_kv;
+  const int64_t oldest = window > 0 ? std::max<int64_t>(S - window, 0) : 0;
+  Tensor out = at::empty_like(q);
+  const int64_t pieces = std::clamp<int64_t>(at::get_num_threads() / B, 1, A_kv);  // of a row's heads
+  share_pieces(B * pieces, [&](int64_t task) {
+    const int64_t row = task / pieces, begin = A_kv * (task % pieces) / pieces;
+    const int64_t end = A_kv * (task % pieces + 1) / pieces;
+    const int64_t query = (row * A + begin * shared) * width, key = (row * S * A_kv + begin) * width;
+    kernels::attend_token(
+        {.num_heads = (end - begin) * shared,
+         .heads_per_key = shared,
+         .width = width,
+         .first_key = first.defined() ? std::max(first.const_data_ptr<int64_t>()[row], oldest) : oldest,
+         .num_keys = S,
+         .key_stride = A_kv * width,
+         .scale = static_cast<float>(scale)},
+        q.const_data_ptr<float>() + query, k.const_data_ptr<float>() + key, v.const_data_ptr<float>() + key,
+        out.mutable_data_ptr<float>() + query);
+  });
+  return out;
+}
+
 Tensor window_attention_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const OptTensor& first_key,
                             int64_t window, double scale, double dropout, const OptTensor& row_keys,
                             const OptTensor& positions) {
-  return fast_path(q) ? WindowAttentionFunction::apply(q, k, v, first_key, window, scale, dropout, row_keys, positions)
-                      : reference::window_attention(q, k, v, first_key, window, scale, dropout, row_keys, positions);
+  if (!fast_path(q))
+    return reference::window_attention(q, k, v, first_key, window, scale, dropout, row_keys, positions);
+  if (q.numel() > 0 && q.size(1) == 1 && dropout == 0 && !at::GradMode::is_enabled())
+    return attend_tokens(q, k, v, first_key, window, scale);
+  return WindowAttentionFunction::apply(q, k, v, first_key, window, scale, dropout, row_keys, positions);
 }
 
 }  // namespace

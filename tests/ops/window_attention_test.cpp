@@ -37,6 +37,14 @@ TEST(WindowAttention, AgreesForEveryWindow) {
       check({.queries = time, .keys = time, .window = window});
 }
 
+// Keys come in parts, and the highest score so far may be in any of them.
+TEST(WindowAttention, AgreesWithManyKeys) {
+  for (const int64_t window : {0, 100, 192, 193, 300})
+    for (const int64_t time : {192, 193, 450}) check({.batch = 1, .queries = time, .keys = time, .window = window});
+  for (const int64_t queries : {3, 70})
+    check({.queries = queries, .keys = 500, .window = 0, .first_key = {100, 400}, .dropout = 0.2});
+}
+
 TEST(WindowAttention, AgreesForOddWidths) {
   for (const int64_t width : {1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 64})
     for (const int64_t time : {3, 20}) check({.queries = time, .keys = time, .width = width, .window = 6});
@@ -63,6 +71,21 @@ TEST(WindowAttention, AgreesWithDropout) {
   check({.queries = 600, .keys = 600, .heads = 1, .kv_heads = 1, .width = 3, .window = 0, .dropout = 0.1});
 }
 
+TEST(WindowAttention, OneTokenWithoutGraphAgrees) {
+  const at::NoGradGuard no_grad;
+  Random random(7);
+  const Tensor q = random.normal({3, 1, 6, 9}, 2), k = random.normal({3, 37, 2, 9}), v = random.normal({3, 37, 2, 9});
+  const Tensor first_key = at::tensor({0, 36, 20}, at::kLong);
+  for (const int64_t window : {0, 1, 10, 37, 100})
+    for (const OptTensor& first : {OptTensor(), OptTensor(first_key)}) {
+      const auto attend = [&](Path path) {
+        const PathGuard guard(path);
+        return window_attention(q, k, v, first, window, 0.3, {});
+      };
+      EXPECT_TRUE(at::allclose(attend(Path::kFast), attend(Path::kReference), 1e-5, 1e-6)) << "window " << window;
+    }
+}
+
 TEST(WindowAttention, AgreesWithoutTokens) {
   check({.queries = 0, .keys = 0});
   check({.queries = 0, .keys = 4});
@@ -81,6 +104,15 @@ TEST(WindowAttention, SurvivesHugeScores) {
   k[0][0].fill_(100.0f);
   const Tensor out = window_attention(q, k, v, std::nullopt, 0, 1.0, {});
   EXPECT_TRUE(at::equal(out, v.narrow(1, 0, 1).expand({1, 3, 1, 8})));
+}
+
+// Every part of the keys has a score far above those of the parts before it, or far below.
+TEST(WindowAttention, SurvivesScoresThatRiseAndFall) {
+  constexpr int64_t kTime = 500;
+  const Tensor q = at::ones({1, kTime, 1, 1}), v = at::arange(kTime, at::kFloat).view({1, kTime, 1, 1});
+  const Tensor rising = v * 1000;
+  EXPECT_TRUE(at::equal(window_attention(q, rising, v, std::nullopt, 0, 1.0, {}), v));
+  EXPECT_TRUE(at::equal(window_attention(q, -rising, v, std::nullopt, 0, 1.0, {}), at::zeros_like(v)));
 }
 
 // The probability matrix itself, read off through one-hot values.

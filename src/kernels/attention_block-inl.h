@@ -1,0 +1,121 @@
+// A block of queries and the keys they see, compiled once per instruction set (Highway's per-target include).
+#if defined(PMNET_KERNELS_ATTENTION_BLOCK_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PMNET_KERNELS_ATTENTION_BLOCK_INL_H_
+#undef PMNET_KERNELS_ATTENTION_BLOCK_INL_H_
+#else
+#define PMNET_KERNELS_ATTENTION_BLOCK_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "kernels/dropout_bits.h"
+#include "kernels/simd-inl.h"
+#include "kernels/small_gemm-inl.h"
+#include "kernels/window_attention.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace pmnet::kernels::HWY_NAMESPACE {
+
+using Bits = hn::RebindToUnsigned<Floats>;
+
+constexpr int64_t kQueries = 64;  // of a block
+constexpr int64_t kKeys = 192;    // at once: queries of a block with a window of 128 see 191
+
+// Some queries of a head and some of the keys they see. Tables are [key, query]: keys and values are then read where
+// they lie, only the few queries are transposed, and a softmax takes no sum over the lanes of a register.
+struct Block {
+  const AttentionHead& head;
+  int64_t first_query, num_queries;
+  int64_t position;  // of the first query among the keys
+  int64_t first_key, num_keys = 0;
+  HWY_ALIGN uint32_t low[kQueries] = {}, high[kQueries] = {};  // the queries' hashes for dropout
+
+  Block(const AttentionHead& h, int64_t begin, int64_t end)
+      : head(h), first_query(begin), num_queries(end - begin), position(h.num_keys - h.num_queries + begin) {
+    first_key = std::max({int64_t{0}, h.first_key, h.window > 0 ? position - h.window + 1 : 0});
+    if (h.drop_threshold == 0) return;
+    for (int64_t i = 0; i < num_queries; ++i) {
+      const uint64_t hash = query_key(h.row_key, h.head, h.first_position + begin + i);
+      low[i] = static_cast<uint32_t>(hash);
+      high[i] = static_cast<uint32_t>(hash >> 32);
+    }
+  }
+
+  // Goes on to the keys after these; false if no query sees any.
+  bool NextKeys() {
+    first_key += num_keys;
+    num_keys = std::min(kKeys, position + num_queries - first_key);
+    return num_keys > 0;
+  }
+
+  // to [width, query] = from [query, width]
+  void Transpose(const float* from, float* to) const {
+    constexpr int64_t kLine = 16;  // so that whole cache lines are written
+    from += first_query * head.query_stride;
+    for (int64_t first = 0; first < num_queries; first += kLine)
+      for (int64_t d = 0; d < head.width; ++d)
+        for (int64_t i = first; i < std::min(first + kLine, num_queries); ++i)
+          to[d * kQueries + i] = from[i * head.query_stride + d];
+  }
+
+  // table [key, query] = keys . queries, the latter transposed
+  void Dots(const float* keys, const float* queries, float* table) const {
+    small_gemm(num_keys, num_queries, head.width, keys + first_key * head.key_stride, head.key_stride, 1, queries,
+               kQueries, table, kQueries, /*accumulate=*/false);
+  }
+
+  // out [query] (+)= the sum over keys of table [key, query] values [key]
+  void SumOverKeys(const float* table, const float* values, float* out, bool accumulate) const {
+    small_gemm(num_queries, head.width, num_keys, table, 1, kQueries, values + first_key * head.key_stride,
+               head.key_stride, out + first_query * head.query_stride, head.query_stride, accumulate);
+  }
+
+  // out [key] += the sum over queries of table [key, query] values [query]
+  void SumOverQueries(const float* table, const float* values, float* out) const {
+    small_gemm(num_keys, head.width, num_queries, table, kQueries, 1, values + first_query * head.query_stride,
+               head.query_stride, out + first_key * head.key_stride, head.key_stride, /*accumulate=*/true);
+  }
+
+  // body(key, seen) for every key: which of the vector of queries that begins with `query` see it.
+  template <class Body>
+  HWY_INLINE void ForEachKey(size_t query, const Body& body) const {
+    const Bits bits;
+    constexpr int64_t kNoWindow = int64_t{1} << 31;
+    const int64_t window = head.window > 0 ? std::min(head.window, kNoWindow) : kNoWindow;
+    for (int64_t key = 0; key < num_keys; ++key) {
+      // A key that is yet to come has a negative age: larger than any window as an unsigned number.
+      const auto age = hn::Iota(bits, static_cast<uint32_t>(position + query - first_key - key));
+      body(key, hn::RebindMask(Floats(), hn::Lt(age, hn::Set(bits, static_cast<uint32_t>(window)))));
+    }
+  }
+};
+
+// What dropout multiplies the entries of a vector of queries by.
+class Dropout {
+ public:
+  HWY_INLINE Dropout(const Block& block, size_t query)
+      : head_(block.head),
+        first_position_(block.head.first_position + block.first_query - block.position + block.first_key),
+        low_(hn::Load(Bits(), block.low + query)),
+        high_(hn::Load(Bits(), block.high + query)) {}
+
+  HWY_INLINE FloatVec operator()(int64_t key) const {
+    const Bits bits;
+    if (head_.drop_threshold == 0) return hn::Set(Floats(), 1.0f);
+    auto x = hn::Add(hn::Set(bits, static_cast<uint32_t>(first_position_ + key) * 0x9E3779B1u), low_);
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(bits, 0x21F0AAADu));
+    x = hn::Mul(hn::Xor(hn::Xor(x, hn::ShiftRight<15>(x)), high_), hn::Set(bits, 0x735A2D97u));
+    x = hn::Xor(x, hn::ShiftRight<15>(x));
+    const auto drops = hn::Lt(x, hn::Set(bits, head_.drop_threshold));
+    return hn::IfThenZeroElse(hn::RebindMask(Floats(), drops), hn::Set(Floats(), head_.keep_scale));
+  }
+
+ private:
+  const AttentionHead& head_;
+  int64_t first_position_;  // of the keys
+  hn::Vec<Bits> low_, high_;
+};
+
+}  // namespace pmnet::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // per-target guard
