@@ -82,7 +82,7 @@ struct PanelPass {
   static HWY_NOINLINE void Run(const WeightMatrix& w, int64_t begin, int64_t end, const Ahead& ahead,
                                const CellRows<P>& x, const Results& out) {
     const int64_t rows = PanelRows(), row = w.first_row + begin;
-    const int64_t registers = RegistersPerPanel<P>(w.cols), panel_weights = registers * RegisterWeights<P>();
+    const int64_t registers = RegistersPerPanel<P>(w.cols), panel_weights = PanelWeights<P>(w.cols);
     const PanelPass pass{static_cast<const Weight*>(w.data) + row / rows * panel_weights, panel_weights, x};
     HWY_ALIGN float sums[kSums * hn::MaxLanes(Floats())] = {};
     for (int64_t at = 0; at < registers; at += P::kMaxRegisters)
