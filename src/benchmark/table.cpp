@@ -23,10 +23,12 @@ double limit_of(const BenchCase& c, const BenchResult& machine) {
 
 std::string bench_table(const std::vector<BenchRow>& rows) {
   Table table({"what", "model", "context", "batch", "bytes/s", "spread", "of limit", "peak memory"});
+  std::string reasons;  // below the table: they are long
   for (const BenchRow& row : rows) {
     if (!row.error.empty()) {
-      table.add_row({row.what, row.label, fmt::format("{}", row.context), fmt::format("{}", row.batch), "failed",
-                     row.error, "", ""});
+      table.add_row(
+          {row.what, row.label, fmt::format("{}", row.context), fmt::format("{}", row.batch), "failed", "", "", ""});
+      reasons += fmt::format("\n{} failed: {}\n", row.label, row.error);
       continue;
     }
     table.add_row({row.what, row.label, fmt::format("{}", row.context), fmt::format("{}", row.batch),
@@ -34,7 +36,7 @@ std::string bench_table(const std::vector<BenchRow>& rows) {
                    row.limit > 0 ? fmt::format("{:.0f}%", 100 * row.share()) : "",
                    fmt::format("{:.2f} GB", static_cast<double>(row.peak_bytes) / 1e9)});
   }
-  return table.text();
+  return table.text() + reasons;
 }
 
 std::string bench_json(const std::vector<BenchRow>& rows, const BenchResult& machine, int threads) {

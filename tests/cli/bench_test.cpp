@@ -18,6 +18,7 @@ TEST(Bench, MeasuresOursAndARivalInOneRun) {
       json);
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_NE(result.output.find("GFLOP/s"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("\nbroken failed: "), std::string::npos) << result.output;  // below the table
   const auto rows = nlohmann::json::parse(read_file(json, 1 << 20)).at("rows");
   ASSERT_EQ(rows.size(), 5u);  // train: PMNet, Transformer; decode: PMNet; two rivals
   for (size_t i = 0; i < 3; ++i) {
