@@ -1,13 +1,14 @@
 // Whether reading slows down with what was read before: one stream goes through a long text, and at every stop on the
 // way its passes take turns with those of a stream that has just begun. What disturbs the machine disturbs both.
 //
-// Usage: pace [PRESET [BYTES]]
+// Usage: pace [PRESET [BYTES [decode]]]; with `decode` the passes that are timed go byte by byte.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/amx_guard.h"
@@ -24,14 +25,17 @@ namespace {
 constexpr int64_t kPass = 1024, kTurns = 24, kStops = 8;
 constexpr int64_t kLeastBytes = (kStops + 1) * kTurns * kPass;  // so that turns do not overlap
 
-void run(const std::string& preset, int64_t bytes) {
+void run(const std::string& preset, int64_t bytes, bool decode) {
   constexpr uint64_t kSeed = 1;
   const std::shared_ptr<const LanguageModel> model = load_or_make_model(preset, kSeed).model;
   at::manual_seed(kSeed);
   const at::Tensor text = at::randint(256, {1, kPass}, at::kLong);
   const auto time_pass = [&](Session& session) {
     const double start = steady_seconds();
-    session.read(text);
+    if (decode)
+      for (const at::Tensor& byte : text.split(1, /*dim=*/1)) session.read(byte);
+    else
+      session.read(text);
     return steady_seconds() - start;
   };
   Session far(model, /*model_hash=*/"");
@@ -59,13 +63,14 @@ void run(const std::string& preset, int64_t bytes) {
 
 int main(int argc, char** argv) {
   const int64_t bytes = argc > 2 ? std::atoll(argv[2]) : 524288;
-  if (argc > 3 || bytes < pmnet::kLeastBytes) {
-    fmt::print(stderr, "usage: pace [PRESET [BYTES]], at least {} bytes\n", pmnet::kLeastBytes);
+  const std::string_view how = argc > 3 ? argv[3] : "";
+  if (argc > 4 || (argc > 3 && how != "decode") || bytes < pmnet::kLeastBytes) {
+    fmt::print(stderr, "usage: pace [PRESET [BYTES [decode]]], at least {} bytes\n", pmnet::kLeastBytes);
     return 2;
   }
   try {
     pmnet::guard_against_broken_amx();
-    pmnet::run(argc > 1 ? argv[1] : "30m", bytes);
+    pmnet::run(argc > 1 ? argv[1] : "30m", bytes, how == "decode");
   } catch (const pmnet::UserError& error) {
     fmt::print(stderr, "pace: {}\n", error.what());
     return 2;
