@@ -2,24 +2,16 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "every_target.h"
 #include "kernels/matvec.h"
 #include "kernels/token_attention.h"
 #include "kernels/weight_packing.h"
+#include "normal.h"
 
 namespace pmnet::kernels {
 namespace {
-
-std::vector<float> normal(int64_t count, uint64_t seed) {
-  std::mt19937_64 generator(seed);
-  std::normal_distribution<float> distribution;
-  std::vector<float> x(count);
-  for (float& value : x) value = distribution(generator);
-  return x;
-}
 
 // Attention written down as its formula says.
 std::vector<double> attention(const TokenHeads& h, const float* q, const float* k, const float* v) {
