@@ -107,7 +107,11 @@ struct WindowAttentionFunction : torch::autograd::Function<WindowAttentionFuncti
 // One token per row, without a graph or dropout.
 Tensor attend_tokens(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const OptTensor& first_key,
                      int64_t window, double scale) {
-  const Tensor q = q_in.contiguous(), k = k_in.contiguous(), v = v_in.contiguous();
+  // Keys and values may lie in storages with room for more.
+  const auto dense_rows = [](const Tensor& x) {
+    return x.stride(3) == 1 && x.stride(2) == x.size(3) && x.stride(1) == x.size(2) * x.size(3) ? x : x.contiguous();
+  };
+  const Tensor q = q_in.contiguous(), k = dense_rows(k_in), v = dense_rows(v_in);
   const Tensor first = first_key ? first_key->contiguous() : Tensor();
   const int64_t B = q.size(0), A = q.size(2), width = q.size(3), S = k.size(1), A_kv = k.size(2), shared = A / A_kv;
   const int64_t oldest = window > 0 ? std::max<int64_t>(S - window, 0) : 0;
@@ -116,7 +120,7 @@ Tensor attend_tokens(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in,
   share_pieces(B * pieces, [&](int64_t task) {
     const int64_t row = task / pieces, begin = A_kv * (task % pieces) / pieces;
     const int64_t end = A_kv * (task % pieces + 1) / pieces;
-    const int64_t query = (row * A + begin * shared) * width, key = (row * S * A_kv + begin) * width;
+    const int64_t query = (row * A + begin * shared) * width, key = begin * width;
     kernels::attend_token(
         {.num_heads = (end - begin) * shared,
          .heads_per_key = shared,
@@ -125,8 +129,8 @@ Tensor attend_tokens(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in,
          .num_keys = S,
          .key_stride = A_kv * width,
          .scale = static_cast<float>(scale)},
-        q.const_data_ptr<float>() + query, k.const_data_ptr<float>() + key, v.const_data_ptr<float>() + key,
-        out.mutable_data_ptr<float>() + query);
+        q.const_data_ptr<float>() + query, k.const_data_ptr<float>() + row * k.stride(0) + key,
+        v.const_data_ptr<float>() + row * v.stride(0) + key, out.mutable_data_ptr<float>() + query);
   });
   return out;
 }

@@ -83,6 +83,22 @@ TEST_P(Baseline, ChunksGiveTheGradientsOfTheWhole) {
   for (const auto& [name, gradient] : whole) EXPECT_LE(relative_difference(pieces.at(name), gradient), 1e-5) << name;
 }
 
+// One byte at a time keys and values are appended in place; whoever took a copy of the state before must not notice.
+TEST_P(Baseline, ByteByByteGivesTheLogitsOfTheWhole) {
+  const at::NoGradGuard no_grad;
+  const Tensor whole = model_->logits(ids_);
+  const auto read = [&](State& state, int64_t byte) {
+    const Tensor logits = model_->logits(ids_.narrow(1, byte, 1), &state);
+    EXPECT_LE(max_difference(logits, whole.narrow(1, byte, 1)), 2e-5) << "byte " << byte;
+  };
+  State state = model_->initial_state(ids_.size(0)), copy;
+  for (int64_t byte = 0; byte < ids_.size(1); ++byte) {
+    if (byte == 20) copy = state;
+    read(state, byte);
+  }
+  for (int64_t byte = 20; byte < ids_.size(1); ++byte) read(copy, byte);
+}
+
 // Rows of unequal length: padding changes neither the logits before it nor the state a row continues from.
 TEST_P(Baseline, PaddingLeavesNoTrace) {
   const at::NoGradGuard no_grad;
