@@ -40,24 +40,17 @@ std::vector<Entry> entries_of(const BenchOptions& o, int threads) {
   const auto add = [&](BenchCase c, const std::string& label) {
     entries.push_back({c, {label, command_for(c, threads)}});
   };
-  const auto add_all = [&](BenchCase c) {
-    if (c.what == "decode") {
-      for (const std::string& weights : o.weights) {
-        c.weights = weights;
-        add(c, fmt::format("PMNet {} {}", c.preset, weights));
-      }
-      return;
-    }
-    add(c, "PMNet " + c.preset);
+  const auto add_all = [&](BenchCase c, const std::string& suffix) {
+    add(c, fmt::format("PMNet {}{}", c.preset, suffix));
     if (o.wants("composite")) {
       c.path = "reference";
-      add(c, "PMNet " + c.preset + ", composite path");
+      add(c, fmt::format("PMNet {}{}, composite path", c.preset, suffix));
       c.path = "fast";
     }
     for (const char* arch : {"transformer", "mamba"}) {
       if (!o.wants(arch)) continue;
       c.arch = arch;
-      add(c, fmt::format("{} of {}", arch, c.preset));
+      add(c, fmt::format("{} of {}{}", arch, c.preset, suffix));
     }
   };
   for (const std::string& what : o.what)
@@ -67,7 +60,14 @@ std::vector<Entry> entries_of(const BenchOptions& o, int threads) {
         c.what = what;
         c.context = context;
         c.batch = batch;
-        add_all(c);
+        if (what != "decode") {
+          add_all(c, "");
+          continue;
+        }
+        for (const std::string& weights : o.weights) {
+          c.weights = weights;
+          add_all(c, " " + weights);
+        }
       }
   return entries;
 }
