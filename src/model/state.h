@@ -1,6 +1,6 @@
 // What a model remembers between chunks: everything it needs of the past and nothing else. One State holds a batch of
-// independent streams, each at its own position. forward() replaces the tensors, never writes into them, so a copy of a
-// State is a fork and autograd can run through a chain of chunks.
+// independent streams, each at its own position. forward() replaces the tensors and writes into none that anybody else
+// holds, so a copy of a State is a fork and autograd can run through a chain of chunks.
 #pragma once
 #include <ATen/core/Tensor.h>
 
