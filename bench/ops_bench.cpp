@@ -168,7 +168,7 @@ void time_backward(benchmark::State& state, const OpCase& op) {
 
 // One thread: what kernels::matvec does with the rows it is given.
 void time_matvec(benchmark::State& state, int64_t rows, int64_t cols, kernels::WeightType type, int64_t vectors) {
-  const PackedWeight packed = pack_weight(weight(rows, cols), type);
+  const PackedWeight packed = pack_weight(round_weight(weight(rows, cols), type));
   const Tensor x = normal({vectors, cols}), y = at::empty({vectors, rows});
   kernels::Vectors ready;
   for ([[maybe_unused]] auto iteration : state) {

@@ -122,7 +122,8 @@ BenchResult run_case(const BenchCase& c) {
     } else if (c.what == "prefill") {
       result.bytes_per_second = prefill_rate(c, model);
     } else if (c.what == "decode") {
-      pack_weights(*model, parse_weight_type(c.weights));
+      round_weights(*model, parse_weight_type(c.weights));
+      pack_weights(*model);
       result.bytes_per_second = decode_rate(c, model);
     } else {
       fail("unknown measurement '{}'; expected train, forward, prefill or decode", c.what);

@@ -18,28 +18,23 @@ namespace {
 // Beside "<layer>.weight" in int8: what each row is to be multiplied by.
 constexpr std::string_view kWeightSuffix = ".weight", kScaleSuffix = ".weight_scale";
 
-ops::PackedWeight read_packed(const TensorSet& set, const std::string& layer) {
-  const Tensor weight = read_tensor(*set.find(layer + std::string(kWeightSuffix)));
-  if (weight.scalar_type() == at::kBFloat16) return ops::pack_stored(weight);
-  const StoredTensor* scales = set.find(layer + std::string(kScaleSuffix));
-  if (scales == nullptr || scales->info->dtype != DType::kF32 ||
-      scales->info->shape != std::vector<int64_t>{weight.size(0)})
-    fail("{}: the int8 weight of {} has no {}{} of {} F32 numbers; quantize the model again", set.path().string(),
-         layer, layer, kScaleSuffix, weight.size(0));
-  return ops::pack_stored(weight, read_tensor(*scales));
+const StoredTensor& scales_of(const TensorSet& set, const std::string& weight, int64_t rows) {
+  const std::string name = weight.substr(0, weight.size() - kWeightSuffix.size()) + std::string(kScaleSuffix);
+  const StoredTensor* scales = set.find(name);
+  if (scales == nullptr || scales->info->dtype != DType::kF32 || scales->info->shape != std::vector<int64_t>{rows})
+    fail("{}: the int8 tensor {} has no {} of {} F32 numbers beside it; quantize the model again", set.path().string(),
+         weight, name, rows);
+  return *scales;
 }
 
-// Everything a model consists of, packed weights as they are.
-NamedTensors stored_tensors(LanguageModel& model) {
-  NamedTensors tensors = model.named_parameters();
+// Everything a model consists of.
+NamedTensors all_tensors(LanguageModel& model) {
   ParameterVisitor layers;
-  layers.linear = [&](const std::string& name, Linear& layer) {
-    if (!layer.packed) return;
-    tensors.emplace_back(name + std::string(kWeightSuffix), ops::stored_weight(*layer.packed));
-    if (layer.packed->scales) tensors.emplace_back(name + std::string(kScaleSuffix), *layer.packed->scales);
+  layers.linear = [](const std::string& name, Linear& layer) {
+    TORCH_CHECK(!layer.packed, name, " is packed for inference and can no longer be saved");
   };
   model.visit(layers);
-  return tensors;
+  return model.named_parameters();
 }
 
 }  // namespace
@@ -59,23 +54,26 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
     if (name != "lm_head.weight" && !name.ends_with(kScaleSuffix))
       loaded.warnings.push_back(fmt::format("tensor {} is not part of the model", name));
   }
-  if (options.keep_packed) {
+  if (options.keep_small) {
     ParameterVisitor layers;
     layers.linear = [&](const std::string& name, Linear& layer) {
-      const DType dtype = set.find(name + ".weight")->info->dtype;
-      if (dtype != DType::kI8 && dtype != DType::kBF16) return;
-      layer.packed = read_packed(set, name);
-      layer.weight = Tensor();
+      const DType dtype = set.find(name + std::string(kWeightSuffix))->info->dtype;
+      if (dtype == DType::kBF16) layer.weight = layer.weight.to(at::kBFloat16);
+      if (dtype != DType::kI8) return;
+      layer.weight = layer.weight.to(at::kChar);
+      layer.weight_scale = at::empty({layer.num_outputs()}, at::kFloat);
     };
     loaded.model->visit(layers);
   }
   loaded.model->visit([&](const std::string& name, Tensor& p) {
     const bool int8 = set.find(name)->info->dtype == DType::kI8 && name.ends_with(kWeightSuffix);
-    const Tensor stored = int8
-                              ? ops::unpack_weight(read_packed(set, name.substr(0, name.size() - kWeightSuffix.size())))
-                              : read_tensor(*set.find(name));
-    if (!stored.is_floating_point())
+    Tensor stored = read_tensor(*set.find(name));
+    if (int8) {
+      const Tensor scales = read_tensor(scales_of(set, name, p.size(0)));
+      if (p.is_floating_point()) stored = stored.to(at::kFloat) * scales.unsqueeze(1);
+    } else if (!stored.is_floating_point()) {
       fail("{}: tensor {} is not floating point; weights must be F32, F64, F16 or BF16", folder.string(), name);
+    }
     if (!stored.isfinite().all().item<bool>())
       loaded.warnings.push_back(fmt::format("tensor {} holds NaN or infinite values", name));
     p.copy_(stored);
@@ -95,7 +93,7 @@ LoadedModel load_or_make_model(const std::string& preset_or_folder, uint64_t see
 
 void write_model_files(const std::filesystem::path& folder, LanguageModel& model, const AnyConfig& config) {
   std::vector<Tensor> keep;
-  write_safetensors(folder / "model.safetensors", tensor_views(stored_tensors(model), keep));
+  write_safetensors(folder / "model.safetensors", tensor_views(all_tensors(model), keep));
   const auto write_text = [&](const std::string& name, const std::string& text) {
     FileWriter writer(folder / name);
     writer.write(text);
@@ -114,7 +112,7 @@ void save_model(const std::filesystem::path& folder, LanguageModel& model, const
 std::string model_hash(LanguageModel& model) {
   ModelHash hash;
   std::vector<Tensor> keep;
-  for (const TensorView& view : tensor_views(stored_tensors(model), keep))
+  for (const TensorView& view : tensor_views(all_tensors(model), keep))
     hash.add(view.name, view.dtype, view.shape, view.data);
   return hash.hex();
 }

@@ -20,7 +20,7 @@ struct LoadedModel {
 struct LoadOptions {
   at::ScalarType dtype = at::kFloat;  // the weights are converted to it
   bool strict = false;                // refuse what would be a warning
-  bool keep_packed = false;           // linear layers stored as bf16 or int8 stay so: for inference
+  bool keep_small = false;            // linear layers stored as bf16 or int8 stay so, to be packed for inference
 };
 
 LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options = {});

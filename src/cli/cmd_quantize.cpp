@@ -42,10 +42,11 @@ void run_quantize(const QuantizeOptions& o) {
     if (text.empty()) fail("{} is empty; give --text a file with something to score", o.text);
   }
   const double before = text.empty() ? NAN : bits_per_byte(model, text);
-  pack_weights(*model, type);
+  round_weights(*model, type);
   save_model(o.out, *model, loaded.config);
   fmt::print("wrote {} with {} weights\n", o.out, o.to);
   if (text.empty()) return;
+  pack_weights(*model);
   const double after = bits_per_byte(model, text);
   fmt::print("bits per byte on the first {} bytes of {} (one stream, BOS fed and not scored):\n", text.size(), o.text);
   fmt::print("  float32  {:.5f}\n  {:<7}  {:.5f}  ({:+.5f})\n", before, o.to, after, after - before);

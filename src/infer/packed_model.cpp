@@ -13,11 +13,23 @@ kernels::WeightType parse_weight_type(const std::string& name) {
   fail("unknown weight type '{}'; expected float32, bf16 or int8", name);
 }
 
-void pack_weights(LanguageModel& model, kernels::WeightType type) {
+void round_weights(LanguageModel& model, kernels::WeightType type) {
   ParameterVisitor visitor;
   visitor.linear = [&](const std::string&, Linear& layer) {
-    layer.packed = ops::pack_weight(layer.weight, type);
-    layer.weight = Tensor();
+    const ops::StoredWeight stored = ops::round_weight(layer.weight, type);
+    layer.weight = stored.values;
+    layer.weight_scale = stored.scales.value_or(Tensor());
+  };
+  model.visit(visitor);
+}
+
+void pack_weights(LanguageModel& model) {
+  ParameterVisitor visitor;
+  visitor.linear = [&](const std::string&, Linear& layer) {
+    if (layer.packed || layer.weight.scalar_type() == at::kFloat) return;
+    const bool scaled = layer.weight_scale.defined();
+    layer.packed = ops::pack_weight({layer.weight, scaled ? ops::OptTensor(layer.weight_scale) : std::nullopt});
+    layer.weight = layer.weight_scale = Tensor();
   };
   model.visit(visitor);
 }

@@ -10,8 +10,11 @@ namespace pmnet {
 // "float32", "bf16" or "int8"; UserError otherwise.
 kernels::WeightType parse_weight_type(const std::string& name);
 
-// Replaces the weights of every linear layer; norms, biases and embeddings stay float32. The model can no longer be
-// trained or saved as float32.
-void pack_weights(LanguageModel& model, kernels::WeightType type);
+// Rounds the weights of every linear layer to what a file of that type holds; norms, biases and embeddings stay
+// float32. The model can then be saved and packed.
+void round_weights(LanguageModel& model, kernels::WeightType type);
+
+// Makes ready for inference what is bf16 or int8. The model can no longer be trained or saved.
+void pack_weights(LanguageModel& model);
 
 }  // namespace pmnet

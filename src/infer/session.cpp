@@ -35,7 +35,7 @@ Tensor Session::run(const Tensor& ids, bool all_logits) {
     const Tensor hidden = model_->hidden(ids.narrow(1, begin, count), &state_, options, nullptr);
     const Tensor wanted = all_logits ? hidden : hidden.narrow(1, count - 1, 1);
     if (all_logits || begin + count == T)
-      pieces.push_back(ops::packed_linear(wanted, ops::pack_stored(model_->head_weight()), std::nullopt));
+      pieces.push_back(ops::packed_linear(wanted, ops::pack_weight({model_->head_weight()}), std::nullopt));
   }
   if (pieces.empty()) return at::empty({batch(), 0, model_->vocab_size()}, model_->head_weight().options());
   const Tensor logits = pieces.size() == 1 ? pieces[0] : at::cat(pieces, 1);

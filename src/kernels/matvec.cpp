@@ -1,9 +1,8 @@
 #include "kernels/matvec.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
-#include <limits>
+
+#include "kernels/fixed_point.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/matvec.cpp"
@@ -15,38 +14,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-// x * 32767 / max |x|, rounded; returns the number that undoes the scaling, which is no number if one of x is not.
-float RoundToShorts(int64_t count, const float* x, int16_t* out) {
-  const Floats d;
-  // Compared as integers, what is no number is larger than all that are.
-  const hn::RebindToSigned<Floats> bits;
-  auto top = hn::Zero(bits);
-  for_each_vector(count, [&](size_t j, auto io) HWY_ATTR {
-    top = hn::Max(top, hn::BitCast(bits, hn::Abs(io.load(x + j))));  // zeros where masked
-  });
-  constexpr float kLargest = 32767;
-  const float largest = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(bits, top)));
-  if (largest == 0 || !std::isfinite(largest)) {
-    std::fill_n(out, count, int16_t{0});
-    return largest == 0 ? 0 : std::numeric_limits<float>::quiet_NaN();
-  }
-  const float scale = kLargest / largest;
-  const hn::Rebind<int16_t, Floats> narrow;
-  const int64_t lanes = hn::Lanes(d);
-  int64_t j = 0;
-  for (; j + lanes <= count; j += lanes)
-    hn::StoreU(hn::DemoteTo(narrow, hn::NearestInt(hn::Mul(hn::LoadU(d, x + j), hn::Set(d, scale)))), narrow, out + j);
-  for (; j < count; ++j) out[j] = static_cast<int16_t>(std::lrint(x[j] * scale));
-  return largest / kLargest;
-}
-
-void RoundVectors(int64_t cols, Vectors& out) {
-  const int64_t even = RegistersPerPanel<Int8Panels>(cols) * Int8Panels::kColumns;
+void RoundVectors(WeightType type, int64_t cols, Vectors& out) {
+  const int64_t even = RegistersPerPanel(cols) * kRegisterColumns;
+  const float longest = type == WeightType::kBF16 ? kLongestBesideShorts : kLongestBesideBytes;
   out.shorts.resize(out.count * even);
   out.scales.resize(out.count);
   for (int64_t v = 0; v < out.count; ++v) {
     int16_t* shorts = out.shorts.data() + v * even;
-    out.scales[v] = RoundToShorts(cols, out.data + v * out.stride, shorts);
+    out.scales[v] = round_to_shorts(cols, out.data + v * out.stride, longest, Factor::kAny, shorts);
     if (even > cols) shorts[cols] = 0;
   }
 }
@@ -54,19 +29,14 @@ void RoundVectors(int64_t cols, Vectors& out) {
 void Products(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, const Vectors& x, float* y,
               int64_t y_stride) {
   const Results out{bias, y, y_stride};
-  switch (w.type) {
-    case WeightType::kF32:
-      return RowProducts(static_cast<const float*>(w.data) + w.first_row * w.cols, w.cols, begin, end, x.count, x.data,
-                         x.stride, out);
-    case WeightType::kBF16:
-      return PanelProducts<BF16Panels>(w, begin, end, x.count, {x.data, x.stride, nullptr}, out);
-    case WeightType::kInt8: {
-      using Cell = Int8Panels::Cell;
-      const auto* cells = reinterpret_cast<const Cell*>(x.shorts.data());
-      return PanelProducts<Int8Panels>(w, begin, end, x.count,
-                                       {cells, RegistersPerPanel<Int8Panels>(w.cols), x.scales.data()}, out);
-    }
-  }
+  if (w.type == WeightType::kF32)
+    return RowProducts(static_cast<const float*>(w.data) + w.first_row * w.cols, w.cols, begin, end, x.count, x.data,
+                       x.stride, out);
+  const CellRows cells{reinterpret_cast<const Cell*>(x.shorts.data()), RegistersPerPanel(w.cols), x.scales.data()};
+  if (w.type == WeightType::kBF16)
+    PanelProducts<int16_t>(w, begin, end, x.count, cells, out);
+  else
+    PanelProducts<int8_t>(w, begin, end, x.count, cells, out);
 }
 
 // Long enough for memory to be read in order, short enough to share out; panels stay whole.
@@ -91,7 +61,7 @@ void prepare_vectors(const WeightMatrix& w, int64_t count, const float* x, int64
   out.count = count;
   out.stride = x_stride;
   out.data = x;
-  if (w.type == WeightType::kInt8) HWY_DYNAMIC_DISPATCH(RoundVectors)(w.cols, out);
+  if (w.type != WeightType::kF32) HWY_DYNAMIC_DISPATCH(RoundVectors)(w.type, w.cols, out);
 }
 
 void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, const Vectors& x, float* y,

@@ -10,13 +10,13 @@ namespace pmnet::kernels {
 
 enum class WeightType { kF32, kBF16, kInt8 };
 
-// [rows, cols]: float32 row-major, bf16 and int8 in panels (kernels/weight_packing.h). Its rows may be some of those in
-// memory. Int8 weights are to be multiplied by one number per row.
+// [rows, cols]: float32 row-major, bf16 and int8 as integers in panels (kernels/weight_packing.h), to be multiplied by
+// one number per row. Its rows may be some of those in memory.
 struct WeightMatrix {
   WeightType type;
   const void* data;
   int64_t first_row;    // of those at `data`
-  const float* scales;  // [rows]; null: 1
+  const float* scales;  // [rows]; null for float32
   int64_t cols;
 };
 
@@ -24,7 +24,7 @@ struct WeightMatrix {
 struct Vectors {
   int64_t count, stride;
   const float* data;
-  // For int8 weights: rounded to 16 bits, [count, columns of whole registers], to be multiplied by `scales` [count].
+  // For integers: rounded to 16 bits, [count, columns of whole registers], to be multiplied by `scales` [count].
   Scratch<int16_t> shorts;
   std::vector<float> scales;
 };

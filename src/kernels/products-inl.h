@@ -13,8 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-constexpr int64_t kBytesAhead = 8192;           // far enough for memory to answer in time
-constexpr int64_t kBytesAheadOfStreams = 1024;  // of each of two streams: asking for more is no faster
+constexpr int64_t kBytesAhead = 8192;  // far enough for memory to answer in time
 
 // Which weights to ask memory for while multiplying with some: how many bytes behind the first of the current ones, and
 // how many more every turn. Rows and panels are too short for the hardware to see a stream in them. Where several

@@ -14,7 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-constexpr int64_t kTurnVectors = 4;  // of a row between two requests to memory
+constexpr int64_t kTurnVectors = 4;             // of a row between two requests to memory
+constexpr int64_t kBytesAheadOfStreams = 1024;  // of each of two streams: asking for more is no faster
 
 HWY_INLINE int64_t TurnColumns() { return kTurnVectors * static_cast<int64_t>(hn::Lanes(Floats())); }
 

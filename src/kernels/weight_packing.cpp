@@ -11,49 +11,44 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-// body(panels) with the panels of a packed type.
+// body(weight) with a number of the type that holds them.
 template <class Body>
-HWY_INLINE auto WithPanels(WeightType type, const Body& body) {
-  return type == WeightType::kBF16 ? body(BF16Panels()) : body(Int8Panels());
+HWY_INLINE auto WithType(WeightType type, const Body& body) {
+  return type == WeightType::kBF16 ? body(int16_t()) : body(int8_t());
 }
 
 // body(place, column) with the places of a row's weights in its panel.
-template <class P, class Body>
+template <class Body>
 HWY_INLINE void ForEachWeight(int64_t row, int64_t cols, const Body& body) {
-  const int64_t lanes = PanelRows() / 2, in_panel = row % PanelRows();
+  const int64_t in_panel = row % PanelRows();
   for (int64_t c = 0; c < cols; ++c)
-    body(c / P::kColumns * RegisterWeights<P>() + P::Place(in_panel, c % P::kColumns, lanes), c);
+    body(c / kRegisterColumns * RegisterWeights() + in_panel * kRegisterColumns + c % kRegisterColumns, c);
 }
 
 int64_t PackedBytes(WeightType type, int64_t rows, int64_t cols) {
-  return WithPanels(type, [&](auto panels) HWY_ATTR {
-    using P = decltype(panels);
-    const int64_t count = (rows + PanelRows() - 1) / PanelRows();
-    return count * PanelWeights<P>(cols) * static_cast<int64_t>(sizeof(typename P::Weight));
-  });
+  const int64_t panels = (rows + PanelRows() - 1) / PanelRows();
+  const auto size = WithType(type, [](auto weight) HWY_ATTR { return sizeof(weight); });
+  return panels * PanelWeights(cols) * static_cast<int64_t>(size);
 }
 
 void PackRows(WeightType type, int64_t rows, int64_t cols, const void* stored, void* packed) {
-  WithPanels(type, [&](auto panels) HWY_ATTR {
-    using P = decltype(panels);
-    using Weight = typename P::Weight;
-    std::fill_n(static_cast<char*>(packed), PackedBytes(type, rows, cols), 0);
+  std::fill_n(static_cast<char*>(packed), PackedBytes(type, rows, cols), 0);
+  WithType(type, [&](auto weight) HWY_ATTR {
+    using Weight = decltype(weight);
     const auto* from = static_cast<const Weight*>(stored);
     for (int64_t r = 0; r < rows; ++r, from += cols) {
-      Weight* panel = static_cast<Weight*>(packed) + r / PanelRows() * PanelWeights<P>(cols);
-      ForEachWeight<P>(r, cols, [&](int64_t place, int64_t c) { panel[place] = from[c]; });
+      Weight* panel = static_cast<Weight*>(packed) + r / PanelRows() * PanelWeights(cols);
+      ForEachWeight(r, cols, [&](int64_t place, int64_t c) { panel[place] = from[c]; });
     }
   });
 }
 
 void UnpackRows(const WeightMatrix& w, int64_t begin, int64_t end, float* out) {
-  WithPanels(w.type, [&](auto panels) HWY_ATTR {
-    using P = decltype(panels);
+  WithType(w.type, [&](auto weight) HWY_ATTR {
     for (int64_t r = begin; r < end; ++r, out += w.cols) {
       const int64_t row = w.first_row + r;
-      const auto* panel = static_cast<const typename P::Weight*>(w.data) + row / PanelRows() * PanelWeights<P>(w.cols);
-      const float scale = w.scales ? w.scales[r] : 1;
-      ForEachWeight<P>(row, w.cols, [&](int64_t place, int64_t c) { out[c] = P::Widen(panel[place]) * scale; });
+      const auto* panel = static_cast<const decltype(weight)*>(w.data) + row / PanelRows() * PanelWeights(w.cols);
+      ForEachWeight(row, w.cols, [&](int64_t place, int64_t c) { out[c] = panel[place] * w.scales[r]; });
     }
   });
 }

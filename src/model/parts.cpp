@@ -15,7 +15,7 @@ Tensor Linear::operator()(const Tensor& x) const {
   if (packed) return ops::packed_linear(x, *packed, shift);
   const bool few = x.numel() <= ops::kFewVectors * x.size(-1);
   if (few && !at::GradMode::is_enabled() && weight.scalar_type() == at::kFloat)
-    return ops::packed_linear(x, ops::pack_stored(weight), shift);
+    return ops::packed_linear(x, ops::pack_weight({weight}), shift);
   return at::linear(x, weight, bias);
 }
 
@@ -31,6 +31,7 @@ const float* Linear::bias_data(int64_t first) const {
 void Linear::visit(const std::string& prefix, const ParameterVisitor& visitor) {
   if (visitor.linear) visitor.linear(prefix, *this);
   if (!packed) visitor(prefix + ".weight", weight);
+  if (weight_scale.defined()) visitor(prefix + ".weight_scale", weight_scale);
   if (bias.defined()) visitor(prefix + ".bias", bias);
 }
 

@@ -32,6 +32,7 @@ struct ParameterVisitor {
 
 struct Linear {
   Tensor weight;                            // [out, in]
+  Tensor weight_scale;                      // [out], while `weight` is int8
   Tensor bias;                              // [out], undefined: none
   std::optional<ops::PackedWeight> packed;  // inference only: stands in for `weight`, which is then undefined
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/fixed_point.h"
 #include "kernels/weight_packing.h"
 #include "ops/common.h"
 #include "ops/share_pieces.h"
@@ -11,13 +12,16 @@ using kernels::WeightType;
 
 namespace {
 
-// Float32 as the kernels unpack it, by their scales or not.
-Tensor widen(const PackedWeight& w, const kernels::WeightMatrix& matrix) {
-  Tensor wide = at::empty({w.num_outputs, w.num_inputs}, at::kFloat);
-  for_each_range(w.num_outputs, num_ranges(w.num_outputs, 64), [&](int64_t, int64_t begin, int64_t end) {
-    kernels::unpack_rows(matrix, begin, end, wide.mutable_data_ptr<float>() + begin * w.num_inputs);
-  });
-  return wide;
+// Bf16 rows as 16-bit integers.
+StoredWeight round_to_shorts(const Tensor& rows) {
+  const Tensor wide = rows.to(at::kFloat);
+  const int64_t cols = rows.size(1);
+  const Tensor shorts = at::empty(rows.sizes(), at::kShort), scales = at::empty({rows.size(0)}, at::kFloat);
+  for (int64_t r = 0; r < rows.size(0); ++r)
+    scales.mutable_data_ptr<float>()[r] =
+        kernels::round_to_shorts(cols, wide.const_data_ptr<float>() + r * cols, kernels::kLongestShorts,
+                                 kernels::Factor::kPowerOfTwo, shorts.mutable_data_ptr<int16_t>() + r * cols);
+  return {shorts, scales};
 }
 
 bool takes_same_vectors(const FewProduct& a, const FewProduct& b) {
@@ -35,37 +39,35 @@ PackedWeight PackedWeight::rows(int64_t begin, int64_t count) const {
   return some;
 }
 
-PackedWeight pack_weight(const Tensor& weight, WeightType type) {
+StoredWeight round_weight(const Tensor& weight, WeightType type) {
   const Tensor w = weight.detach().to(at::kFloat);
-  if (type == WeightType::kF32) return pack_stored(w);
-  if (type == WeightType::kBF16) return pack_stored(w.to(at::kBFloat16));
+  if (type == WeightType::kF32) return {w};
+  if (type == WeightType::kBF16) return {w.to(at::kBFloat16)};
   constexpr double kLargest = 127;
   const Tensor scales = (w.abs().amax(1) / kLargest).clamp_min(1e-30);
-  return pack_stored((w / scales.unsqueeze(1)).round().clamp(-kLargest, kLargest).to(at::kChar), scales);
+  return {(w / scales.unsqueeze(1)).round().clamp(-kLargest, kLargest).to(at::kChar), scales};
+}
+
+PackedWeight pack_weight(const StoredWeight& stored) {
+  const Tensor rows = stored.values.contiguous();
+  const int64_t outputs = rows.size(0), inputs = rows.size(1);
+  if (rows.scalar_type() == at::kFloat) return {WeightType::kF32, rows, outputs, inputs, std::nullopt};
+  const WeightType type = rows.scalar_type() == at::kBFloat16 ? WeightType::kBF16 : WeightType::kInt8;
+  TORCH_CHECK(type == WeightType::kBF16 || (rows.scalar_type() == at::kChar && stored.scales),
+              "pack_weight: weights are float32, bf16, or int8 with scales, not ", rows.scalar_type());
+  const StoredWeight integers = type == WeightType::kBF16 ? round_to_shorts(rows) : StoredWeight{rows, stored.scales};
+  const Tensor packed = at::empty({kernels::packed_bytes(type, outputs, inputs)}, at::kByte);
+  kernels::pack_rows(type, outputs, inputs, integers.values.const_data_ptr(), packed.mutable_data_ptr());
+  return {type, packed, outputs, inputs, integers.scales};
 }
 
 Tensor unpack_weight(const PackedWeight& w) {
   if (w.type == WeightType::kF32) return w.data.narrow(0, w.first_row, w.num_outputs);  // on any device
-  return widen(w, matrix_of(w));
-}
-
-PackedWeight pack_stored(const Tensor& stored, const OptTensor& scales) {
-  const Tensor rows = stored.contiguous();
-  const int64_t outputs = rows.size(0), inputs = rows.size(1);
-  if (rows.scalar_type() == at::kFloat) return {WeightType::kF32, rows, outputs, inputs, std::nullopt};
-  const WeightType type = rows.scalar_type() == at::kBFloat16 ? WeightType::kBF16 : WeightType::kInt8;
-  TORCH_CHECK(type == WeightType::kBF16 || (rows.scalar_type() == at::kChar && scales),
-              "pack_stored: weights are float32, bf16, or int8 with scales, not ", rows.scalar_type());
-  const Tensor packed = at::empty({kernels::packed_bytes(type, outputs, inputs)}, at::kByte);
-  kernels::pack_rows(type, outputs, inputs, rows.const_data_ptr(), packed.mutable_data_ptr());
-  return {type, packed, outputs, inputs, scales};
-}
-
-Tensor stored_weight(const PackedWeight& w) {
-  if (w.type == WeightType::kF32) return unpack_weight(w);
-  kernels::WeightMatrix unscaled = matrix_of(w);
-  unscaled.scales = nullptr;
-  return widen(w, unscaled).to(w.type == WeightType::kBF16 ? at::kBFloat16 : at::kChar);
+  Tensor wide = at::empty({w.num_outputs, w.num_inputs}, at::kFloat);
+  for_each_range(w.num_outputs, num_ranges(w.num_outputs, 64), [&](int64_t, int64_t begin, int64_t end) {
+    kernels::unpack_rows(matrix_of(w), begin, end, wide.mutable_data_ptr<float>() + begin * w.num_inputs);
+  });
+  return wide;
 }
 
 Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bias) {

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "config/presets.h"
+#include "infer/packed_model.h"
 #include "train/run_checkpoint.h"
 
 namespace pmnet {
@@ -27,10 +28,11 @@ std::filesystem::path weights_folder(const std::string& folder) {
 
 OpenedModel open_model(const std::string& folder) {
   const std::filesystem::path weights = weights_folder(folder);
-  LoadedModel loaded = load_model(weights, {.keep_packed = true});
+  LoadedModel loaded = load_model(weights, {.keep_small = true});
   for (const std::string& warning : loaded.warnings) note(fmt::format("{}: {}", weights.string(), warning));
   OpenedModel opened{.model = std::move(loaded.model), .config = loaded.config, .hash = {}, .folder = weights};
   opened.hash = model_hash(*opened.model);
+  pack_weights(*opened.model);
   return opened;
 }
 

@@ -1,8 +1,11 @@
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
+#include "checkpoint/checkpoint.h"
 #include "cli/program.h"
 #include "temporary_folder.h"
 
@@ -52,6 +55,18 @@ TEST(Bench, RefusesWhatItDoesNotKnow) {
   expect_user_error("bench --preset tiny --rounds 1 --against nolabel", "label=command");
 }
 
+// Of the parameters of two models, relative to the largest of each tensor.
+double largest_difference(const std::string& one, const std::string& other) {
+  const auto wanted = load_model(one).model->named_parameters(), found = load_model(other).model->named_parameters();
+  double largest = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const at::Tensor& w = wanted[i].second;
+    const double difference = (w - found.at(i).second).abs().max().item<double>();
+    if (difference > 0) largest = std::max(largest, difference / w.abs().max().item<double>());
+  }
+  return largest;
+}
+
 TEST(Quantize, WritesAModelThatLoadsAndSaysWhatItCosts) {
   const TemporaryFolder folder;
   const std::string model = (folder.path() / "model").string(), text = (folder.path() / "text").string();
@@ -65,6 +80,7 @@ TEST(Quantize, WritesAModelThatLoadsAndSaysWhatItCosts) {
     ASSERT_EQ(result.exit_code, 0) << result.output;
     EXPECT_NE(result.output.find("bits per byte"), std::string::npos) << result.output;
     EXPECT_EQ(run_program("generate " + out + " hello --max-bytes 4 --raw --seed 1").exit_code, 0);
+    EXPECT_LE(largest_difference(model, out), type == "bf16" ? 1.0 / 256 : 1.0 / 64) << type;
   }
   expect_user_error("quantize " + model + " --to int3 --out " + model + "-x", "int3");
   expect_user_error("quantize " + folder.path().string() + "/none --out " + model + "-x", "not a folder");

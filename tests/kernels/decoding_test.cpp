@@ -1,10 +1,10 @@
 // The kernels of decoding against sums in double, on every instruction set.
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "every_target.h"
+#include "kernels/fixed_point.h"
 #include "kernels/matvec.h"
 #include "kernels/token_attention.h"
 #include "kernels/weight_packing.h"
@@ -46,6 +46,85 @@ TEST(TokenAttention, IsTheFormula) {
   });
 }
 
+// Integer weights in the order that the current instruction set reads them in.
+struct Packed {
+  std::vector<int8_t> bytes;
+  WeightMatrix matrix;
+  Packed(WeightType type, int64_t rows, int64_t cols, const void* stored, const float* scales)
+      : bytes(packed_bytes(type, rows, cols)), matrix{type, bytes.data(), 0, scales, cols} {
+    pack_rows(type, rows, cols, stored, bytes.data());
+  }
+};
+
+// Weights of some type, and what they stand for.
+struct Weights {
+  std::vector<int8_t> bytes;
+  std::vector<int16_t> shorts;
+  std::vector<float> scales, wide;
+
+  Weights(int64_t rows, int64_t cols, uint64_t seed)
+      : bytes(rows * cols), shorts(rows * cols), scales(normal(rows, seed + 1)), wide(normal(rows * cols, seed)) {
+    for (int64_t i = 0; i < rows * cols; ++i) {
+      bytes[i] = static_cast<int8_t>(i * i % 255 - 127);
+      shorts[i] = static_cast<int16_t>(1000 * wide[i]);
+    }
+  }
+  const void* stored(WeightType type) const {
+    return type == WeightType::kInt8 ? static_cast<const void*>(bytes.data()) : shorts.data();
+  }
+  double value(WeightType type, int64_t row, int64_t place) const {
+    if (type == WeightType::kF32) return wide[place];
+    return double{scales[row]} * (type == WeightType::kInt8 ? bytes[place] : shorts[place]);
+  }
+};
+
+// Vectors that fill tiles and vectors left over, in shapes that no block or register divides.
+TEST(MatVec, IsTheProduct) {
+  const int64_t rows = 29, cols = 301;
+  const Weights weights(rows, cols, 4);
+  const auto bias = normal(rows, 6);
+  on_every_target([&] {
+    for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8}) {
+      const Packed packed(type, rows, cols, weights.stored(type), weights.scales.data());
+      const WeightMatrix w =
+          type == WeightType::kF32 ? WeightMatrix{type, weights.wide.data(), 0, nullptr, cols} : packed.matrix;
+      for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 7, 16, 32}) {
+        const int64_t stride = cols + 3, first = 3;  // part of the rows, from the middle of a panel
+        const auto x = normal(vectors * stride, 7);
+        Vectors ready;
+        prepare_vectors(w, vectors, x.data(), stride, ready);
+        std::vector<float> y(vectors * rows, -1.0f);
+        matvec(w, first, rows, bias.data(), ready, y.data(), rows);
+        for (int64_t i = 0; i < vectors * rows; ++i) {
+          const int64_t v = i / rows, row = i % rows;
+          const double half_step = type == WeightType::kF32 ? 0 : ready.scales[v] / 2;
+          double want = bias[row], limit = 1e-6;
+          for (int64_t c = 0; c < cols; ++c) {
+            const double weight = weights.value(type, row, row * cols + c);
+            want += weight * x[v * stride + c];
+            limit += std::abs(weight) * (1e-6 * std::abs(x[v * stride + c]) + half_step);
+          }
+          ASSERT_NEAR(y[i], row < first ? -1.0 : want, limit) << vectors << " vectors, row " << row;
+        }
+      }
+    }
+  });
+}
+
+TEST(PackRows, WeightsComeBackScaled) {
+  const int64_t rows = 37, cols = 51, first = 5;  // neither fills panels or pairs
+  const Weights weights(rows, cols, 8);
+  on_every_target([&] {
+    for (const WeightType type : {WeightType::kBF16, WeightType::kInt8}) {
+      const Packed packed(type, rows, cols, weights.stored(type), weights.scales.data());
+      std::vector<float> unpacked((rows - first) * cols);
+      unpack_rows(packed.matrix, first, rows, unpacked.data());
+      for (int64_t i = 0; i < static_cast<int64_t>(unpacked.size()); ++i)
+        ASSERT_FLOAT_EQ(unpacked[i], weights.value(type, first + i / cols, first * cols + i)) << "column " << i % cols;
+    }
+  });
+}
+
 // y [vectors, rows] = x [vectors, cols] W^T.
 void multiply(const WeightMatrix& w, int64_t rows, int64_t vectors, const float* x, float* y) {
   Vectors ready;
@@ -53,100 +132,48 @@ void multiply(const WeightMatrix& w, int64_t rows, int64_t vectors, const float*
   matvec(w, 0, rows, nullptr, ready, y, rows);
 }
 
-// Weights in the order that the current instruction set reads them in.
-struct Packed {
-  std::vector<int8_t> bytes;
-  WeightMatrix matrix;
-  Packed(WeightType type, int64_t rows, int64_t cols, const void* stored, const float* scales = nullptr)
-      : bytes(packed_bytes(type, rows, cols)), matrix{type, bytes.data(), 0, scales, cols} {
-    pack_rows(type, rows, cols, stored, bytes.data());
-  }
-};
-
-// Vectors that fill tiles and vectors left over, in shapes that no block or register divides.
-TEST(MatVec, IsTheProduct) {
-  const int64_t rows = 29, cols = 301;
-  const auto weights = normal(rows * cols, 4), bias = normal(rows, 5);
-  std::vector<uint16_t> halves(weights.size());
-  for (size_t i = 0; i < weights.size(); ++i)
-    halves[i] = static_cast<uint16_t>(std::bit_cast<uint32_t>(weights[i]) >> 16);
-  const auto widened = [&](int64_t i) { return std::bit_cast<float>(uint32_t{halves[i]} << 16); };
-  on_every_target([&] {
-    const Packed panels(WeightType::kBF16, rows, cols, halves.data());
-    std::vector<float> unpacked(halves.size());
-    unpack_rows(panels.matrix, 0, rows, unpacked.data());
-    for (int64_t i = 0; i < rows * cols; ++i) ASSERT_EQ(unpacked[i], widened(i)) << "column " << i % cols;
-    for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 7, 16, 32})
-      for (const WeightType type : {WeightType::kF32, WeightType::kBF16}) {
-        const bool half = type == WeightType::kBF16;
-        const int64_t stride = cols + 3, first = 3;  // part of the rows, from the middle of a panel
-        const auto x = normal(vectors * stride, 6);
-        const WeightMatrix w = half ? panels.matrix : WeightMatrix{type, weights.data(), 0, nullptr, cols};
-        Vectors ready;
-        prepare_vectors(w, vectors, x.data(), stride, ready);
-        std::vector<float> y(vectors * rows, -1.0f);
-        matvec(w, first, rows, bias.data(), ready, y.data(), rows);
-        for (int64_t i = 0; i < vectors * rows; ++i) {
-          const int64_t v = i / rows, row = i % rows;
-          double want = bias[row];
-          for (int64_t c = 0; c < cols; ++c)
-            want += double{half ? widened(row * cols + c) : weights[row * cols + c]} * x[v * stride + c];
-          ASSERT_NEAR(y[i], row < first ? -1.0 : want, 2e-4) << vectors << " vectors, row " << row;
-        }
-      }
-  });
-}
-
-TEST(PackRows, Int8WeightsComeBackScaled) {
-  const int64_t rows = 37, cols = 51;  // neither fills panels or pairs
-  std::vector<int8_t> weights(rows * cols);
-  for (int64_t i = 0; i < rows * cols; ++i) weights[i] = static_cast<int8_t>(i % 255 - 127);
-  const auto scales = normal(rows, 7);
-  on_every_target([&] {
-    const Packed packed(WeightType::kInt8, rows, cols, weights.data(), scales.data());
-    const int64_t first = 5;
-    std::vector<float> unpacked((rows - first) * cols);
-    unpack_rows(packed.matrix, first, rows, unpacked.data());
-    for (int64_t i = 0; i < static_cast<int64_t>(unpacked.size()); ++i)
-      ASSERT_EQ(unpacked[i], weights[first * cols + i] * scales[first + i / cols]) << "column " << i % cols;
-  });
-}
-
-// The 32-bit sums of a long row must be emptied before they overflow: the largest weights and numbers, all of one sign.
-TEST(MatVec, Int8SumsDoNotOverflow) {
+// The largest sums of all: long rows of the largest weights by vectors that point where they do.
+TEST(MatVec, SumsOfIntegersDoNotOverflow) {
   on_every_target([] {
     for (const int64_t cols : {500, 4096, 20'001}) {
-      const std::vector<int8_t> weights(3 * cols, 127);
-      const std::vector<float> scales{1.0f, 0.5f, 2.0f};
-      const Packed w(WeightType::kInt8, 3, cols, weights.data(), scales.data());
-      const std::vector<float> x(5 * cols, -3.0f);
-      std::vector<float> y(5 * 3);
-      multiply(w.matrix, 3, 5, x.data(), y.data());
-      for (int64_t i = 0; i < 15; ++i) {
-        const double want = -3.0 * 127 * static_cast<double>(cols) * scales[i % 3];
-        ASSERT_NEAR(y[i] / want, 1.0, 1e-5) << cols << " columns";
+      const std::vector<float> ones(3 * cols, 1.0f), x(5 * cols, -3.0f);
+      std::vector<int16_t> shorts(3 * cols);
+      const float step = round_to_shorts(3 * cols, ones.data(), kLongestShorts, Factor::kPowerOfTwo, shorts.data());
+      const std::vector<int8_t> bytes(3 * cols, 127);
+      for (const WeightType type : {WeightType::kBF16, WeightType::kInt8}) {
+        const bool half = type == WeightType::kBF16;
+        const float unit = half ? step : 1 / 127.0f;
+        const std::vector<float> scales{unit, 0.5f * unit, 2 * unit};
+        const void* stored = half ? static_cast<const void*>(shorts.data()) : bytes.data();
+        const Packed w(type, 3, cols, stored, scales.data());
+        std::vector<float> y(5 * 3);
+        multiply(w.matrix, 3, 5, x.data(), y.data());
+        for (int64_t i = 0; i < 15; ++i) {
+          const double want = -3.0 * static_cast<double>(cols) * scales[i % 3] / unit;
+          ASSERT_NEAR(y[i] / want, 1.0, half ? 2e-4 : 1e-5) << cols << " columns";
+        }
       }
     }
   });
 }
 
-TEST(MatVec, Int8KeepsZerosAndWhatIsNoNumber) {
+TEST(MatVec, IntegersKeepZerosAndWhatIsNoNumber) {
   on_every_target([] {
     const int64_t cols = 37;
-    const std::vector<int8_t> weights(cols, 5);
-    const float scale = 1;
-    const Packed w(WeightType::kInt8, 1, cols, weights.data(), &scale);
+    const Weights weights(1, cols, 9);
     const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-    for (const float odd : {0.0f, inf, -inf, nan})
-      for (const int64_t place : {int64_t{0}, int64_t{8}, cols - 1}) {
+    for (const WeightType type : {WeightType::kBF16, WeightType::kInt8}) {
+      const Packed w(type, 1, cols, weights.stored(type), weights.scales.data());
+      for (const float odd : {0.0f, inf, -inf, nan}) {
         std::vector<float> x(cols, odd == 0 ? 0.0f : 1.0f), y(1, 9.0f);
-        x[place] = odd;
+        x[8] = odd;
         multiply(w.matrix, 1, 1, x.data(), y.data());
         if (odd == 0)
           EXPECT_EQ(y[0], 0);
         else
-          EXPECT_FALSE(std::isfinite(y[0])) << odd << " at " << place;
+          EXPECT_FALSE(std::isfinite(y[0])) << odd;
       }
+    }
   });
 }
 

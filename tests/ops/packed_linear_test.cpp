@@ -5,6 +5,9 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 namespace pmnet::ops {
 namespace {
 
@@ -21,14 +24,15 @@ TEST_P(PackedLinear, IsTheProductWithTheStoredWeights) {
   const auto [type, vectors, inputs, outputs] = GetParam();
   at::manual_seed(5);
   const Tensor x = at::randn({vectors, inputs}), bias = at::randn({outputs});
-  const PackedWeight packed = pack_weight(at::randn({outputs, inputs}), type);
+  const PackedWeight packed = pack_weight(round_weight(at::randn({outputs, inputs}), type));
   const Tensor got = packed_linear(x, packed, bias);
   const Tensor want =
       at::linear(x.to(at::kDouble), unpack_weight(packed).to(at::kDouble), bias.to(at::kDouble)).to(at::kFloat);
   ASSERT_EQ(got.sizes(), want.sizes());
   if (got.numel() == 0) return;
-  // Few vectors are rounded to 16 bits before they meet int8 weights.
-  const double half_step = type == WeightType::kInt8 ? x.abs().max().item<double>() / 32767 / 2 : 0;
+  // Few vectors are rounded to 16 bits before they meet integers: beside those of bf16, to some bits less.
+  const double steps = type == WeightType::kInt8 ? 32767 : 65536 / std::sqrt(256.0);
+  const double half_step = type == WeightType::kF32 ? 0 : x.abs().max().item<double>() / steps / 2;
   const double rounding = half_step * unpack_weight(packed).abs().sum(1).max().item<double>();
   EXPECT_LE((got - want).abs().max().item<double>(), 1e-4 + rounding);
   const PathGuard reference(Path::kReference);
@@ -45,30 +49,41 @@ std::vector<Case> all_cases() {
 }
 INSTANTIATE_TEST_SUITE_P(Shapes, PackedLinear, testing::ValuesIn(all_cases()));
 
-TEST(PackWeight, RoundsWithinHalfAStep) {
+TEST(RoundWeight, IsWithinHalfAStep) {
   at::manual_seed(6);
   const Tensor w = at::randn({9, 50});
-  EXPECT_TRUE(at::equal(unpack_weight(pack_weight(w, WeightType::kF32)), w));
-  EXPECT_TRUE(at::equal(unpack_weight(pack_weight(w, WeightType::kBF16)), w.to(at::kBFloat16).to(at::kFloat)));
-  const Tensor error = (unpack_weight(pack_weight(w, WeightType::kInt8)) - w).abs();
-  const Tensor half_step = w.abs().amax(1) / 127 / 2;
-  EXPECT_TRUE((error <= half_step.unsqueeze(1) * 1.001).all().item<bool>());
+  EXPECT_TRUE(at::equal(round_weight(w, WeightType::kF32).values, w));
+  EXPECT_TRUE(at::equal(round_weight(w, WeightType::kBF16).values, w.to(at::kBFloat16)));
+  const auto [values, scales] = round_weight(w, WeightType::kInt8);
+  const Tensor error = (values.to(at::kFloat) * scales->unsqueeze(1) - w).abs();
+  EXPECT_TRUE((error <= scales->unsqueeze(1) * 0.5005).all().item<bool>());
 }
 
-TEST(PackWeight, IsStoredInTheOrderOfItsColumns) {
+TEST(PackWeight, KeepsWhatIsStored) {
   at::manual_seed(6);
   const Tensor w = at::randn({9, 50});
-  EXPECT_TRUE(at::equal(stored_weight(pack_weight(w, WeightType::kF32)), w));
-  EXPECT_TRUE(at::equal(stored_weight(pack_weight(w, WeightType::kBF16)), w.to(at::kBFloat16)));
-  const PackedWeight int8 = pack_weight(w, WeightType::kInt8);
-  EXPECT_TRUE(at::equal(stored_weight(int8).to(at::kFloat) * int8.scales->unsqueeze(1), unpack_weight(int8)));
+  EXPECT_TRUE(at::equal(unpack_weight(pack_weight({w})), w));
+  const StoredWeight int8 = round_weight(w, WeightType::kInt8);
+  EXPECT_TRUE(at::equal(unpack_weight(pack_weight(int8)), int8.values.to(at::kFloat) * int8.scales->unsqueeze(1)));
+  // A hundredth of what rounding to bf16 does to the largest.
+  const Tensor bf16 = w.to(at::kBFloat16);
+  EXPECT_LE((unpack_weight(pack_weight({bf16})) - bf16).abs().max().item<double>(),
+            w.abs().max().item<double>() / 25600);
+}
+
+TEST(PackWeight, ABf16RowThatIsNotFiniteStaysSo) {
+  Tensor w = at::ones({3, 8});
+  w[1][5] = std::numeric_limits<float>::quiet_NaN();
+  const Tensor y = packed_linear(at::ones({1, 8}), pack_weight(round_weight(w, WeightType::kBF16)), std::nullopt);
+  EXPECT_EQ(y[0].isfinite().sum().item<int64_t>(), 2);
+  EXPECT_TRUE(y[0][1].isnan().item<bool>());
 }
 
 TEST(PackWeight, RowsAreThoseOfTheWholeMatrix) {
   at::manual_seed(6);
   const Tensor w = at::randn({9, 50}), x = at::randn({4, 50});
   for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8}) {
-    const PackedWeight packed = pack_weight(w, type);
+    const PackedWeight packed = pack_weight(round_weight(w, type));
     for (const auto& [begin, count] : {std::pair{0, 9}, std::pair{2, 3}, std::pair{3, 4}, std::pair{8, 1}}) {
       const PackedWeight rows = packed.rows(begin, count);
       EXPECT_TRUE(at::equal(unpack_weight(rows), unpack_weight(packed).narrow(0, begin, count))) << begin;
@@ -79,7 +94,8 @@ TEST(PackWeight, RowsAreThoseOfTheWholeMatrix) {
 }
 
 TEST(PackWeight, ARowOfZerosStaysZero) {
-  EXPECT_EQ(unpack_weight(pack_weight(at::zeros({2, 8}), WeightType::kInt8)).abs().max().item<double>(), 0);
+  for (const WeightType type : {WeightType::kBF16, WeightType::kInt8})
+    EXPECT_EQ(unpack_weight(pack_weight(round_weight(at::zeros({2, 8}), type))).abs().max().item<double>(), 0);
 }
 
 TEST(PhaseScores, AreThoseOfPhaseAttention) {
