@@ -136,13 +136,15 @@ void multiply(const WeightMatrix& w, int64_t rows, int64_t vectors, const float*
 TEST(MatVec, SumsOfIntegersDoNotOverflow) {
   on_every_target([] {
     for (const int64_t cols : {500, 4096, 20'001}) {
-      const std::vector<float> ones(3 * cols, 1.0f), x(5 * cols, -3.0f);
+      const float largest = 2047;  // as many steps: with one more, a block would be too long for them
+      const std::vector<float> same(3 * cols, largest), x(5 * cols, -3.0f);
       std::vector<int16_t> shorts(3 * cols);
-      const float step = round_to_shorts(3 * cols, ones.data(), kLongestShorts, Factor::kPowerOfTwo, shorts.data());
+      const float step = round_to_shorts(3 * cols, same.data(), kLongestShorts, Factor::kPowerOfTwo, shorts.data());
+      ASSERT_EQ(step, 1);
       const std::vector<int8_t> bytes(3 * cols, 127);
       for (const WeightType type : {WeightType::kBF16, WeightType::kInt8}) {
         const bool half = type == WeightType::kBF16;
-        const float unit = half ? step : 1 / 127.0f;
+        const float unit = half ? 1 / largest : 1 / 127.0f;
         const std::vector<float> scales{unit, 0.5f * unit, 2 * unit};
         const void* stored = half ? static_cast<const void*>(shorts.data()) : bytes.data();
         const Packed w(type, 3, cols, stored, scales.data());
