@@ -16,17 +16,16 @@ namespace {
 
 struct QuantizeOptions {
   std::string model, to = "int8", out, text;
-  int64_t max_bytes = 65536;
+  int64_t max_bytes = 65536, chunk = 1024;
 };
 
 // Bits per byte of a text read as one stream: BOS is fed and not scored.
-double bits_per_byte(const std::shared_ptr<const LanguageModel>& model, const std::string& text) {
-  constexpr size_t kChunk = 1024;
+double bits_per_byte(const std::shared_ptr<const LanguageModel>& model, const std::string& text, size_t chunk) {
   StreamScorer scorer(model);
   double bits = 0;
-  for (size_t begin = 0; begin < text.size(); begin += kChunk) {
+  for (size_t begin = 0; begin < text.size(); begin += chunk) {
     std::vector<int64_t> ids;
-    for (const unsigned char byte : text.substr(begin, kChunk)) ids.push_back(byte);
+    for (const unsigned char byte : text.substr(begin, chunk)) ids.push_back(byte);
     for (const double of_byte : scorer.score(ids)) bits += of_byte;
   }
   return bits / static_cast<double>(text.size());
@@ -41,13 +40,13 @@ void run_quantize(const QuantizeOptions& o) {
     text = read_file(o.text, /*max_bytes=*/uint64_t{1} << 32).substr(0, o.max_bytes);
     if (text.empty()) fail("{} is empty; give --text a file with something to score", o.text);
   }
-  const double before = text.empty() ? NAN : bits_per_byte(model, text);
+  const double before = text.empty() ? NAN : bits_per_byte(model, text, o.chunk);
   round_weights(*model, type);
   save_model(o.out, *model, loaded.config);
   fmt::print("wrote {} with {} weights\n", o.out, o.to);
   if (text.empty()) return;
   pack_weights(*model);
-  const double after = bits_per_byte(model, text);
+  const double after = bits_per_byte(model, text, o.chunk);
   fmt::print("bits per byte on the first {} bytes of {} (one stream, BOS fed and not scored):\n", text.size(), o.text);
   fmt::print("  float32  {:.5f}\n  {:<7}  {:.5f}  ({:+.5f})\n", before, o.to, after, after - before);
 }
@@ -62,6 +61,9 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("--out", o->out, "Folder to write")->type_name("DIR")->required();
   command->add_option("--text", o->text, "Also report bits per byte before and after on this text")->type_name("FILE");
   command->add_option("--max-bytes", o->max_bytes, "How much of the text to score")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--chunk", o->chunk, "Bytes of it read at once; 1 multiplies as decoding does, and is slower")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   command->callback([o] { run_quantize(*o); });

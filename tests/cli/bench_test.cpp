@@ -79,6 +79,10 @@ TEST(Quantize, WritesAModelThatLoadsAndSaysWhatItCosts) {
     const auto result = run_program("quantize " + model + " --to " + type + " --out " + out + " --text " + text);
     ASSERT_EQ(result.exit_code, 0) << result.output;
     EXPECT_NE(result.output.find("bits per byte"), std::string::npos) << result.output;
+    EXPECT_NE(run_program("quantize " + model + " --to " + type + " --out " + out + " --text " + text +
+                          " --max-bytes 100 --chunk 1")
+                  .output.find("first 100 bytes"),
+              std::string::npos);
     EXPECT_EQ(run_program("generate " + out + " hello --max-bytes 4 --raw --seed 1").exit_code, 0);
     EXPECT_LE(largest_difference(model, out), type == "bf16" ? 1.0 / 256 : 1.0 / 64) << type;
   }
