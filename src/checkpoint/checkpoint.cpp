@@ -66,13 +66,16 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
     loaded.model->visit(layers);
   }
   loaded.model->visit([&](const std::string& name, Tensor& p) {
-    const bool int8 = set.find(name)->info->dtype == DType::kI8 && name.ends_with(kWeightSuffix);
+    const bool int8 = set.find(name)->info->dtype == DType::kI8 && name.ends_with(kWeightSuffix) && p.dim() == 2;
     Tensor stored = read_tensor(*set.find(name));
     if (int8) {
       const Tensor scales = read_tensor(scales_of(set, name, p.size(0)));
       if (p.is_floating_point()) stored = stored.to(at::kFloat) * scales.unsqueeze(1);
     } else if (!stored.is_floating_point()) {
-      fail("{}: tensor {} is not floating point; weights must be F32, F64, F16 or BF16", folder.string(), name);
+      fail(
+          "{}: tensor {} is not floating point; weights must be F32, F64, F16 or BF16, and matrices may be I8 with "
+          "scales",
+          folder.string(), name);
     }
     if (!stored.isfinite().all().item<bool>())
       loaded.warnings.push_back(fmt::format("tensor {} holds NaN or infinite values", name));

@@ -11,7 +11,7 @@ constexpr int64_t kBlockColumns = 256;
 // Lengths that no rounded block reaches.
 constexpr float kLongestShorts = 1 << 15;        // of 16-bit weights
 constexpr float kLongestBesideShorts = 1 << 16;  // of vectors that meet them
-constexpr float kLongestBesideBytes = 1 << 20;   // of vectors that meet int8 weights: those have at most 127 sqrt(256)
+constexpr float kLongestBesideBytes = 1 << 20;   // of vectors that meet int8 weights: those have at most 128 sqrt(256)
 
 enum class Factor { kAny, kPowerOfTwo };
 

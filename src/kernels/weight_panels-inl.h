@@ -27,12 +27,12 @@ HWY_INLINE int64_t PanelRows() { return 2 * static_cast<int64_t>(hn::Lanes(Ints(
 
 HWY_INLINE int64_t RegistersPerPanel(int64_t cols) { return (cols + kRegisterColumns - 1) / kRegisterColumns; }
 
-// Of the weights of all rows that meet one cell.
+// How many weights meet one cell.
 HWY_INLINE int64_t RegisterWeights() { return PanelRows() * kRegisterColumns; }
 
 HWY_INLINE int64_t PanelWeights(int64_t cols) { return RegistersPerPanel(cols) * RegisterWeights(); }
 
-// Of the first half of the rows that meet a cell, or of the second.
+// Those of the first half of the rows, or of the second.
 template <class Weight>
 HWY_INLINE hn::Vec<Shorts> LoadWeights(const Weight* w) {
   const hn::Rebind<Weight, Shorts> stored;
