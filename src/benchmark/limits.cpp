@@ -1,13 +1,16 @@
 #include "benchmark/limits.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <vector>
 
 #include "base/statistics.h"
+#include "kernels/read_memory.h"
 
 namespace pmnet {
 
@@ -98,9 +101,19 @@ double measure_shape_flops(const std::vector<Product>& all) {
 }
 
 double measure_read_rate(double bytes) {
-  const at::Tensor buffer = at::ones({static_cast<int64_t>(bytes / 4)});
-  volatile float sink = 0;
-  return bytes / median_seconds(7, [&] { sink = buffer.sum().item<float>(); });
+  const at::Tensor buffer = at::ones({static_cast<int64_t>(bytes) / 8}, at::kLong);
+  const auto* words = reinterpret_cast<const uint64_t*>(buffer.const_data_ptr<int64_t>());
+  std::atomic<uint64_t> sink = 0;
+  double best = 0;
+  for (int64_t streams = 1; streams <= kernels::kMostStreams; ++streams) {
+    const double seconds = median_seconds(7, [&] {
+      at::parallel_for(0, buffer.numel(), /*grain_size=*/4096, [&](int64_t begin, int64_t end) {
+        sink += kernels::sum_words(words + begin, end - begin, streams);
+      });
+    });
+    best = std::max(best, bytes / seconds);
+  }
+  return best;
 }
 
 }  // namespace pmnet

@@ -16,7 +16,7 @@ std::vector<Product> products_of(const AnyConfig& config, int64_t batch, int64_t
 
 double measure_cube_flops();
 double measure_shape_flops(const std::vector<Product>& products);
-// Reading a buffer of this size once.
+// Reading a buffer of this size once, in as many streams per thread as memory answers fastest to.
 double measure_read_rate(double bytes);
 
 }  // namespace pmnet

@@ -39,12 +39,17 @@ void Products(const WeightMatrix& w, int64_t begin, int64_t end, const float* bi
     PanelProducts<int8_t>(w, begin, end, x.count, cells, out);
 }
 
-// Long enough for memory to be read in order, short enough to share out; panels stay whole.
+// Long enough for memory to be read in order, short enough to share out; panels, and those read together, stay whole.
 int64_t RowsPerPiece(const WeightMatrix& w, int64_t num_vectors) {
   constexpr int64_t kBytes = 32768;
-  const int64_t weight_bytes = w.type == WeightType::kF32 ? 4 : w.type == WeightType::kBF16 ? 2 : 1;
-  const int64_t together = w.type == WeightType::kF32 ? 2 : PanelsTogether(num_vectors) * PanelRows();
-  return std::max<int64_t>(kBytes / (w.cols * weight_bytes * together), 1) * together;
+  const auto whole = [&](int64_t bytes, int64_t together) {
+    return std::max<int64_t>(bytes / (w.cols * together), 1) * together;
+  };
+  if (w.type == WeightType::kF32)
+    return num_vectors <= kTile ? whole(2 * kBytes / sizeof(float), kRowStreams) : whole(kBytes / sizeof(float), 2);
+  const bool bf16 = w.type == WeightType::kBF16;
+  const int64_t streamed = bf16 ? kMostStreamed<int16_t> : kMostStreamed<int8_t>;
+  return whole(bf16 ? kBytes / 2 : kBytes, (num_vectors <= streamed ? kStreams : 1) * PanelRows());
 }
 
 }  // namespace pmnet::kernels::HWY_NAMESPACE

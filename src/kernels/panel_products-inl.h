@@ -20,36 +20,31 @@ struct CellRows {
   const Cell* data;
   int64_t stride;
   const float* scales;
+
+  CellRows from(int64_t vector) const { return {data + vector * stride, stride, scales + vector}; }
 };
 
 constexpr int64_t kTurnRegisters = 4;                                  // of a panel between two requests to memory
-constexpr int64_t kTurnsAheadOfStreams = 2;                            // with two panels: asking for more is slower
 constexpr int64_t kBlockRegisters = kBlockColumns / kRegisterColumns;  // whose sums fit in 32 bits
 
-template <class Weight>
-HWY_INLINE int64_t TurnBytes() {
-  return kTurnRegisters * RegisterWeights() * static_cast<int64_t>(sizeof(Weight));
-}
-
-// With few vectors two panels at once: memory answers faster to two streams than to one.
-constexpr int64_t PanelsTogether(int64_t num_vectors) { return num_vectors <= 2 ? 2 : 1; }
-
-// One pass over the rows [begin, end), which lie in kPanels panels, with kVectors vectors.
+// kPanels panels by kVectors vectors, all sums in registers.
 template <int kPanels, int kVectors, class Weight>
-struct PanelPass {
+struct PanelTile {
   static constexpr int kSums = kVectors * kPanels * 2;
 
   const Weight* panels;
   int64_t panel_weights;
   CellRows x;
 
-  // totals [kVectors, kPanels, PanelRows()] += the registers [begin, end) of all panels.
+  // totals [kVectors, kPanels, PanelRows()] += the registers [begin, end) of all panels. Asks for memory if there is
+  // one panel; several the hardware foresees.
   HWY_INLINE void MultiplyBlock(int64_t begin, int64_t end, const Ahead& ahead, float* totals) const {
     const int64_t half = PanelRows() / 2, register_weights = RegisterWeights();
+    const int64_t turn_bytes = kTurnRegisters * register_weights * static_cast<int64_t>(sizeof(Weight));
     Sums sums[kSums];
     // Unrolled, or GCC leaves the sums in memory.
     const auto add = [&](int64_t at) HWY_ATTR {
-      HWY_UNROLL(2)
+      HWY_UNROLL(4)
       for (int p = 0; p < kPanels; ++p) {
         const Weight* w = panels + p * panel_weights + at * register_weights;
         const auto low = LoadWeights(w), high = LoadWeights(w + register_weights / 2);
@@ -64,8 +59,7 @@ struct PanelPass {
     };
     int64_t at = begin;
     for (; at + kTurnRegisters <= end; at += kTurnRegisters) {
-      for (int p = 0; p < kPanels; ++p)
-        ahead.Prefetch(panels + p * panel_weights, at / kTurnRegisters, TurnBytes<Weight>());
+      if constexpr (kPanels == 1) ahead.Prefetch(panels, at / kTurnRegisters, turn_bytes);
       HWY_UNROLL(kTurnRegisters)
       for (int i = 0; i < kTurnRegisters; ++i) add(at + i);
     }
@@ -76,46 +70,76 @@ struct PanelPass {
       hn::StoreU(hn::Add(hn::LoadU(Floats(), total), sums[i].Total()), Floats(), total);
     }
   }
-
-  static HWY_NOINLINE void Run(const WeightMatrix& w, int64_t begin, int64_t end, const Ahead& ahead, const CellRows& x,
-                               const Results& out) {
-    const int64_t rows = PanelRows(), row = w.first_row + begin;
-    const int64_t registers = RegistersPerPanel(w.cols), panel_weights = PanelWeights(w.cols);
-    const PanelPass pass{static_cast<const Weight*>(w.data) + row / rows * panel_weights, panel_weights, x};
-    HWY_ALIGN float totals[kSums * hn::MaxLanes(Floats())] = {};
-    for (int64_t at = 0; at < registers; at += kBlockRegisters)
-      pass.MultiplyBlock(at, std::min(at + kBlockRegisters, registers), ahead, totals);
-    for (int64_t v = 0; v < kVectors; ++v)
-      for_each_vector(end - begin, [&](size_t i, auto io) HWY_ATTR {
-        const auto scale = hn::Mul(io.load(w.scales + begin + i), hn::Set(Floats(), x.scales[v]));
-        auto sum = hn::Mul(io.load(totals + v * kPanels * rows + row % rows + i), scale);
-        if (out.bias) sum = hn::Add(sum, io.load(out.bias + begin + i));
-        io.store(sum, out.y + v * out.y_stride + begin + i);
-      });
-  }
 };
+
+// Rows [begin, end) of w, of which totals [num_vectors, stride] holds the sums from that of row `first_total` on.
+HWY_INLINE void StoreScaled(const WeightMatrix& w, int64_t begin, int64_t end, int64_t num_vectors, const float* scales,
+                            const float* totals, int64_t stride, int64_t first_total, const Results& out) {
+  for (int64_t v = 0; v < num_vectors; ++v)
+    for_each_vector(end - begin, [&](size_t i, auto io) HWY_ATTR {
+      const auto scale = hn::Mul(io.load(w.scales + begin + i), hn::Set(Floats(), scales[v]));
+      auto sum = hn::Mul(io.load(totals + v * stride + begin - first_total + i), scale);
+      if (out.bias) sum = hn::Add(sum, io.load(out.bias + begin + i));
+      io.store(sum, out.y + v * out.y_stride + begin + i);
+    });
+}
+
+// Few vectors wait for memory, which answers faster to four streams than to one: four panels at once, one vector after
+// the other with a block of them, short enough to stay in the first cache meanwhile and for the hardware to have asked
+// for the next one. Widening int8 weights once per vector would cost more than that gains.
+constexpr int64_t kStreams = 4;
+template <class Weight>
+constexpr int64_t kMostStreamed = sizeof(Weight) == sizeof(int16_t) ? 5 : 1;
+
+template <class Weight>
+HWY_NOINLINE void StreamPanels(const WeightMatrix& w, int64_t first_panel, int64_t begin, int64_t end,
+                               int64_t num_vectors, const CellRows& x, const Results& out) {
+  constexpr int64_t kMaxRows = kStreams * 2 * hn::MaxLanes(Ints());
+  const int64_t rows = kStreams * PanelRows(), registers = RegistersPerPanel(w.cols), weights = PanelWeights(w.cols);
+  const int64_t block = num_vectors == 1 ? kBlockRegisters : 16;
+  const Weight* panels = static_cast<const Weight*>(w.data) + first_panel * weights;
+  HWY_ALIGN float totals[kMostStreamed<Weight> * kMaxRows] = {};
+  for (int64_t at = 0; at < registers; at += block)
+    for (int64_t v = 0; v < num_vectors; ++v)
+      PanelTile<kStreams, 1, Weight>{panels, weights, x.from(v)}.MultiplyBlock(at, std::min(at + block, registers), {},
+                                                                               totals + v * rows);
+  StoreScaled(w, begin, end, num_vectors, x.scales, totals, rows, first_panel * PanelRows() - w.first_row, out);
+}
+
+// Many vectors wait for products: one panel and up to five vectors at once.
+template <int kVectors, class Weight>
+HWY_NOINLINE void MultiplyPanel(const WeightMatrix& w, int64_t panel, int64_t begin, int64_t end, const Ahead& ahead,
+                                const CellRows& x, const Results& out) {
+  const int64_t rows = PanelRows(), registers = RegistersPerPanel(w.cols), weights = PanelWeights(w.cols);
+  HWY_ALIGN float totals[kVectors * 2 * hn::MaxLanes(Ints())] = {};
+  const PanelTile<1, kVectors, Weight> tile{static_cast<const Weight*>(w.data) + panel * weights, weights, x};
+  for (int64_t at = 0; at < registers; at += kBlockRegisters)
+    tile.MultiplyBlock(at, std::min(at + kBlockRegisters, registers), ahead, totals);
+  StoreScaled(w, begin, end, kVectors, x.scales, totals, rows, panel * rows - w.first_row, out);
+}
 
 template <class Weight>
 void PanelProducts(const WeightMatrix& w, int64_t begin, int64_t end, int64_t num_vectors, const CellRows& x,
                    const Results& out) {
   constexpr int64_t kPassVectors = 5;  // with six, AVX2 has one register too few
-  static constexpr decltype(&PanelPass<1, 1, Weight>::Run) kPasses[2][kPassVectors] = {
-      {PanelPass<1, 1, Weight>::Run, PanelPass<1, 2, Weight>::Run, PanelPass<1, 3, Weight>::Run,
-       PanelPass<1, 4, Weight>::Run, PanelPass<1, 5, Weight>::Run},
-      {PanelPass<2, 1, Weight>::Run, PanelPass<2, 2, Weight>::Run}};
+  static constexpr decltype(&MultiplyPanel<1, Weight>) kPasses[kPassVectors] = {
+      MultiplyPanel<1, Weight>, MultiplyPanel<2, Weight>, MultiplyPanel<3, Weight>, MultiplyPanel<4, Weight>,
+      MultiplyPanel<5, Weight>};
   const int64_t rows = PanelRows(), bytes = PanelWeights(w.cols) * static_cast<int64_t>(sizeof(Weight));
-  const int64_t turn_bytes = TurnBytes<Weight>();
+  const int64_t turn_bytes = kTurnRegisters * RegisterWeights() * static_cast<int64_t>(sizeof(Weight));
   const int64_t passes = (num_vectors + kPassVectors - 1) / kPassVectors;
   for (int64_t first = begin, last; first < end; first = last) {
-    const int64_t panel_end = first + rows - (w.first_row + first) % rows;
-    const int64_t panels = panel_end < end ? PanelsTogether(num_vectors) : 1;
-    last = std::min(panel_end + (panels - 1) * rows, end);
-    const int64_t distance = passes > 1 ? bytes : panels > 1 ? kTurnsAheadOfStreams * turn_bytes : kBytesAhead;
+    const int64_t panel = (w.first_row + first) / rows, after_streams = (panel + kStreams) * rows - w.first_row;
+    if (num_vectors <= kMostStreamed<Weight> && after_streams <= end) {
+      last = after_streams;
+      StreamPanels<Weight>(w, panel, first, last, num_vectors, x, out);
+      continue;
+    }
+    last = std::min((panel + 1) * rows - w.first_row, end);
     for (int64_t pass = 0; pass < passes; ++pass) {
       const int64_t v = num_vectors * pass / passes, count = num_vectors * (pass + 1) / passes - v;
-      kPasses[panels - 1][count - 1](w, first, last, SharedAhead(distance, bytes, turn_bytes, pass, passes),
-                                     {x.data + v * x.stride, x.stride, x.scales + v},
-                                     {out.bias, out.y + v * out.y_stride, out.y_stride});
+      const Ahead ahead = SharedAhead(passes > 1 ? bytes : kBytesAhead, bytes, turn_bytes, pass, passes);
+      kPasses[count - 1](w, panel, first, last, ahead, x.from(v), {out.bias, out.y + v * out.y_stride, out.y_stride});
     }
   }
 }

@@ -38,6 +38,10 @@ struct Results {
   const float* bias;
   float* y;
   int64_t y_stride;
+
+  void Store(int64_t vector, int64_t row, float sum) const {
+    y[vector * y_stride + row] = sum + (bias ? bias[row] : 0.0f);
+  }
 };
 
 }  // namespace pmnet::kernels::HWY_NAMESPACE

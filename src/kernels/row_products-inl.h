@@ -14,8 +14,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-constexpr int64_t kTurnVectors = 4;             // of a row between two requests to memory
-constexpr int64_t kBytesAheadOfStreams = 1024;  // of each of two streams: asking for more is no faster
+constexpr int64_t kTurnVectors = 4;  // of a row between two requests to memory
+constexpr int64_t kTile = 4;         // vectors at once
+constexpr int64_t kRowStreams = 4;   // rows far from each other at once, where memory is waited for
 
 HWY_INLINE int64_t TurnColumns() { return kTurnVectors * static_cast<int64_t>(hn::Lanes(Floats())); }
 
@@ -24,6 +25,42 @@ inline HWY_NOINLINE float LastColumns(const float* row, int64_t begin, int64_t e
   float sum = 0;
   for (int64_t c = begin; c < end; ++c) sum += row[c] * x[c];
   return sum;
+}
+
+// Up to kTile vectors wait for memory, which answers faster to four streams than to one: four rows at once, one vector
+// after the other with a block of their columns, short enough to stay in the first cache meanwhile and for the hardware
+// to have asked for the next one. sums [num_vectors, kRowStreams].
+inline HWY_NOINLINE void StreamRows(const float* rows, int64_t row_stride, int64_t cols, int64_t num_vectors,
+                                    const float* x, int64_t x_stride, float* sums) {
+  constexpr int64_t kBlock = 256;
+  const Floats d;
+  const int64_t lanes = hn::Lanes(d), pair = 2 * lanes, whole = cols / pair * pair;
+  const int64_t block = num_vectors == 1 ? cols : kBlock;
+  HWY_ALIGN float totals[kTile * kRowStreams * hn::MaxLanes(Floats())] = {};
+  for (int64_t begin = 0; begin < whole; begin += block) {
+    const int64_t end = std::min(begin + block, whole);
+    for (int64_t v = 0; v < num_vectors; ++v) {
+      FloatVec even[kRowStreams], odd[kRowStreams];  // two sums: one would wait for itself
+      HWY_UNROLL(4)
+      for (int i = 0; i < kRowStreams; ++i) even[i] = odd[i] = hn::Zero(d);
+      for (int64_t c = begin; c < end; c += pair) {
+        const auto x0 = hn::LoadU(d, x + v * x_stride + c), x1 = hn::LoadU(d, x + v * x_stride + c + lanes);
+        HWY_UNROLL(4)
+        for (int i = 0; i < kRowStreams; ++i) {
+          even[i] = hn::MulAdd(hn::LoadU(d, rows + i * row_stride + c), x0, even[i]);
+          odd[i] = hn::MulAdd(hn::LoadU(d, rows + i * row_stride + c + lanes), x1, odd[i]);
+        }
+      }
+      HWY_UNROLL(4)
+      for (int i = 0; i < kRowStreams; ++i) {
+        float* total = totals + (v * kRowStreams + i) * lanes;
+        hn::StoreU(hn::Add(hn::LoadU(d, total), hn::Add(even[i], odd[i])), d, total);
+      }
+    }
+  }
+  for (int64_t i = 0; i < num_vectors * kRowStreams; ++i)
+    sums[i] = sum_lanes(hn::LoadU(d, totals + i * lanes)) +
+              LastColumns(rows + i % kRowStreams * row_stride, whole, cols, x + i / kRowStreams * x_stride);
 }
 
 // sums [kRows, kVectors] = kRows rows by kVectors vectors. With one vector, four totals of each row hide the latency of
@@ -68,33 +105,27 @@ HWY_INLINE void MultiplyRows(const float* rows, int64_t row_stride, int64_t cols
     sums[i] += LastColumns(rows + i / kVectors * row_stride, c, cols, x + i % kVectors * x_stride);
 }
 
-// Rows [begin, end) by kVectors vectors, two rows at once: one of each half for a single vector, since memory answers
-// faster to two streams than to one, else neighbours. Three would need one register more than AVX2 has.
+// Rows [begin, end) by kVectors vectors, two rows at once. Three would need one register more than AVX2 has.
 template <int kVectors>
 void RowPass(const float* w, int64_t cols, int64_t begin, int64_t end, const Ahead& ahead, const float* x,
              int64_t x_stride, const Results& out) {
-  const int64_t pairs = (end - begin) / 2, apart = kVectors == 1 ? pairs : 1;
   const auto multiply = [&](int64_t row, auto num_rows) HWY_ATTR {
     constexpr int kRows = decltype(num_rows)::value;
     float sums[kRows * kVectors];
-    MultiplyRows<kRows, kVectors>(w + row * cols, apart * cols, cols, ahead, x, x_stride, sums);
-    for (int i = 0; i < kRows * kVectors; ++i) {
-      const int64_t r = row + i / kVectors * apart;
-      out.y[i % kVectors * out.y_stride + r] = sums[i] + (out.bias ? out.bias[r] : 0.0f);
-    }
+    MultiplyRows<kRows, kVectors>(w + row * cols, cols, cols, ahead, x, x_stride, sums);
+    for (int i = 0; i < kRows * kVectors; ++i) out.Store(i % kVectors, row + i / kVectors, sums[i]);
   };
-  for (int64_t i = 0; i < pairs; ++i) multiply(begin + (kVectors == 1 ? i : 2 * i), std::integral_constant<int, 2>());
-  if (begin + 2 * pairs < end) multiply(end - 1, std::integral_constant<int, 1>());
+  int64_t row = begin;
+  for (; row + 2 <= end; row += 2) multiply(row, std::integral_constant<int, 2>());
+  if (row < end) multiply(row, std::integral_constant<int, 1>());
 }
 
-inline void RowProducts(const float* w, int64_t cols, int64_t begin, int64_t end, int64_t num_vectors, const float* x,
-                        int64_t x_stride, const Results& out) {
-  constexpr int64_t kRowBlock = 16;  // small enough to stay in cache while the vectors take turns
-  constexpr int64_t kTile = 4;       // vectors at once
+// All rows by all vectors, a block of rows that stays in cache while the vectors take turns.
+inline void ProductsInTurns(const float* w, int64_t cols, int64_t begin, int64_t end, int64_t num_vectors,
+                            const float* x, int64_t x_stride, const Results& out) {
+  constexpr int64_t kRowBlock = 16;
   const int64_t passes = num_vectors / kTile + num_vectors % kTile, row_bytes = cols * sizeof(float);
-  const int64_t distance = passes > 1         ? std::min(kRowBlock, end - begin) * row_bytes
-                           : num_vectors == 1 ? kBytesAheadOfStreams
-                                              : std::max<int64_t>(2, kBytesAhead / row_bytes) * row_bytes;
+  const int64_t distance = std::min(kRowBlock, end - begin) * row_bytes;
   for (int64_t first = begin; first < end; first += kRowBlock) {
     const int64_t last = std::min(first + kRowBlock, end);
     for (int64_t v = 0, pass = 0; v < num_vectors; ++pass) {
@@ -106,6 +137,18 @@ inline void RowProducts(const float* w, int64_t cols, int64_t begin, int64_t end
       v += tile ? kTile : 1;
     }
   }
+}
+
+inline void RowProducts(const float* w, int64_t cols, int64_t begin, int64_t end, int64_t num_vectors, const float* x,
+                        int64_t x_stride, const Results& out) {
+  const int64_t apart = num_vectors <= kTile ? (end - begin) / kRowStreams : 0;  // rows of a stream
+  for (int64_t row = begin; row < begin + apart; ++row) {
+    float sums[kTile * kRowStreams];
+    StreamRows(w + row * cols, apart * cols, cols, num_vectors, x, x_stride, sums);
+    for (int64_t i = 0; i < num_vectors * kRowStreams; ++i)
+      out.Store(i / kRowStreams, row + i % kRowStreams * apart, sums[i]);
+  }
+  ProductsInTurns(w, cols, begin + apart * kRowStreams, end, num_vectors, x, x_stride, out);
 }
 
 }  // namespace pmnet::kernels::HWY_NAMESPACE

@@ -1,8 +1,7 @@
 #include "kernels/token_attention.h"
 
-#include <hwy/cache_control.h>
-
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 #include <vector>
 
@@ -19,27 +18,22 @@ namespace pmnet::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kKeysTogether = 4;
 
-// body(first, count, head, rows) for kKeysTogether keys at a time, then one by one, and every head; asks for keys
-// ahead, which are too far apart for the hardware to foresee.
+// body(first, apart, count, head, rows) for kKeysTogether keys at a time, then one by one, and every head: keys
+// `first`, first + apart, ... The keys are read in four streams, which memory answers faster to than to one.
 template <class Body>
 HWY_INLINE void ForEachKeys(const TokenHeads& h, const float* rows, const Body& body) {
-  constexpr int64_t kLine = 64 / sizeof(float);
+  const int64_t num_keys = h.num_keys - h.first_key, apart = num_keys / kKeysTogether;
   const auto keys = [&](int64_t key, auto count) HWY_ATTR {
-    const float* row = rows + key * h.key_stride;
-    for (int64_t head = 0; head < h.num_heads; row += h.width) {
-      for (int64_t i = kKeysTogether; i < kKeysTogether + count; ++i)
-        for (int64_t at = 0; at < h.width; at += kLine) hwy::Prefetch(row + i * h.key_stride + at);
-      for (const int64_t end = head + h.heads_per_key; head < end; ++head) body(key - h.first_key, count, head, row);
-    }
+    const float* row = rows + (h.first_key + key) * h.key_stride;
+    for (int64_t head = 0; head < h.num_heads; row += h.width)
+      for (const int64_t end = head + h.heads_per_key; head < end; ++head) body(key, apart, count, head, row);
   };
-  int64_t key = h.first_key;
-  for (; key + kKeysTogether <= h.num_keys; key += kKeysTogether)
-    keys(key, std::integral_constant<int64_t, kKeysTogether>());
-  for (; key < h.num_keys; ++key) keys(key, std::integral_constant<int64_t, 1>());
+  for (int64_t key = 0; key < apart; ++key) keys(key, std::integral_constant<int64_t, kKeysTogether>());
+  for (int64_t key = kKeysTogether * apart; key < num_keys; ++key) keys(key, std::integral_constant<int64_t, 1>());
 }
 
-// softmax(scale * x) in place
-void Softmax(int64_t count, float scale, float* x) {
+// softmax(scale * x) in place; returns the logarithm of the sum of exponentials
+float Softmax(int64_t count, float scale, float* x) {
   const Floats d;
   const float top = *std::max_element(x, x + count) * scale;
   auto total = hn::Zero(d);
@@ -48,30 +42,34 @@ void Softmax(int64_t count, float scale, float* x) {
     io.store(e, x + j);
     total = hn::Add(total, io.only_active(e));
   });
-  const auto inverse = hn::Set(d, 1.0f / sum_lanes(total));
+  const float sum = sum_lanes(total);
+  const auto inverse = hn::Set(d, 1.0f / sum);
   for_each_vector(count, [&](size_t j, auto io) HWY_ATTR { io.store(hn::Mul(io.load(x + j), inverse), x + j); });
+  return std::log(sum) + top;
 }
 
-void AttendToken(const TokenHeads& h, const float* q, const float* k, const float* v, float* out) {
+void AttendToken(const TokenHeads& h, const float* q, const float* k, const float* v, float* out, float* log_sums) {
   const int64_t num_keys = h.num_keys - h.first_key;
   std::vector<float> probabilities(h.num_heads * num_keys);
-  ForEachKeys(h, k, [&](int64_t key, auto count, int64_t head, const float* rows) HWY_ATTR {
+  ForEachKeys(h, k, [&](int64_t key, int64_t apart, auto count, int64_t head, const float* rows) HWY_ATTR {
     FloatVec dots[count];
     for (auto& dot : dots) dot = hn::Zero(Floats());
     for_each_vector(h.width, [&](size_t d, auto io) HWY_ATTR {
       const auto query = keep_in_register(io.load(q + head * h.width + d));
-      for (int i = 0; i < count; ++i) dots[i] = hn::MulAdd(query, io.load(rows + i * h.key_stride + d), dots[i]);
+      for (int i = 0; i < count; ++i)
+        dots[i] = hn::MulAdd(query, io.load(rows + i * apart * h.key_stride + d), dots[i]);
     });
-    for (int i = 0; i < count; ++i) probabilities[head * num_keys + key + i] = sum_lanes(dots[i]);
+    for (int i = 0; i < count; ++i) probabilities[head * num_keys + key + i * apart] = sum_lanes(dots[i]);
   });
-  for (int64_t head = 0; head < h.num_heads; ++head) Softmax(num_keys, h.scale, &probabilities[head * num_keys]);
+  for (int64_t head = 0; head < h.num_heads; ++head)
+    log_sums[head] = Softmax(num_keys, h.scale, &probabilities[head * num_keys]);
   std::fill_n(out, h.num_heads * h.width, 0.0f);
-  ForEachKeys(h, v, [&](int64_t key, auto count, int64_t head, const float* rows) HWY_ATTR {
+  ForEachKeys(h, v, [&](int64_t key, int64_t apart, auto count, int64_t head, const float* rows) HWY_ATTR {
     FloatVec p[count];
-    for (int i = 0; i < count; ++i) p[i] = hn::Set(Floats(), probabilities[head * num_keys + key + i]);
+    for (int i = 0; i < count; ++i) p[i] = hn::Set(Floats(), probabilities[head * num_keys + key + i * apart]);
     for_each_vector(h.width, [&](size_t d, auto io) HWY_ATTR {
       auto sum = io.load(out + head * h.width + d);
-      for (int i = 0; i < count; ++i) sum = hn::MulAdd(p[i], io.load(rows + i * h.key_stride + d), sum);
+      for (int i = 0; i < count; ++i) sum = hn::MulAdd(p[i], io.load(rows + i * apart * h.key_stride + d), sum);
       io.store(sum, out + head * h.width + d);
     });
   });
@@ -85,8 +83,25 @@ namespace pmnet::kernels {
 
 HWY_EXPORT(AttendToken);
 
-void attend_token(const TokenHeads& heads, const float* q, const float* k, const float* v, float* out) {
-  HWY_DYNAMIC_DISPATCH(AttendToken)(heads, q, k, v, out);
+void attend_token(const TokenHeads& heads, const float* q, const float* k, const float* v, float* out,
+                  float* log_sums) {
+  HWY_DYNAMIC_DISPATCH(AttendToken)(heads, q, k, v, out, log_sums);
+}
+
+void join_parts(int64_t num_parts, int64_t num_heads, int64_t width, const float* parts, const float* log_sums,
+                float* out) {
+  for (int64_t head = 0; head < num_heads; ++head, out += width) {
+    float top = log_sums[head], total = 0;
+    for (int64_t part = 1; part < num_parts; ++part) top = std::max(top, log_sums[part * num_heads + head]);
+    std::fill_n(out, width, 0.0f);
+    for (int64_t part = 0; part < num_parts; ++part) {
+      const int64_t at = part * num_heads + head;
+      const float share = std::exp(log_sums[at] - top);
+      total += share;
+      for (int64_t d = 0; d < width; ++d) out[d] += share * parts[at * width + d];
+    }
+    for (int64_t d = 0; d < width; ++d) out[d] /= total;
+  }
 }
 
 }  // namespace pmnet::kernels

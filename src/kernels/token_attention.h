@@ -14,7 +14,13 @@ struct TokenHeads {
   float scale;
 };
 
-// q and out: [num_heads, width]; k and v: [num_keys, num_heads / heads_per_key, width].
-void attend_token(const TokenHeads& heads, const float* q, const float* k, const float* v, float* out);
+// q and out: [num_heads, width]; k and v: [num_keys, num_heads / heads_per_key, width]. log_sums [num_heads]: the
+// logarithm of what the exponentials of the scores sum up to.
+void attend_token(const TokenHeads& heads, const float* q, const float* k, const float* v, float* out, float* log_sums);
+
+// The attention to all keys from that to several parts of them: parts [num_parts, num_heads, width] and their log_sums
+// [num_parts, num_heads], minus infinity for a part without keys.
+void join_parts(int64_t num_parts, int64_t num_heads, int64_t width, const float* parts, const float* log_sums,
+                float* out);
 
 }  // namespace pmnet::kernels

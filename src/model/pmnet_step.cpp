@@ -1,7 +1,6 @@
 // Decoding: one byte per stream and no graph. The layers are those of PMNet::hidden, on plain pointers: at this size
 // what costs is reading the weights, and every tensor made on the way would be time during which none are read.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,10 +10,10 @@
 #include "kernels/phasor.h"
 #include "kernels/rows.h"
 #include "kernels/scratch.h"
-#include "kernels/token_attention.h"
 #include "model/held_once.h"
 #include "model/pmnet.h"
 #include "ops/share_pieces.h"
+#include "ops/token_attention.h"
 
 namespace pmnet {
 
@@ -40,12 +39,13 @@ struct PMNet::Step {
   State* state = nullptr;
   int64_t B = 0;
 
-  Floats cos, sin;             // [B,Dh/2]: rotary tables
-  Floats x, unit;              // [B,d]: the residual stream, and its norm
-  std::vector<int64_t> group;  // [B]: where the token of each stream is in the tree
-  Scratch<int32_t> path;       // [B,N,M]: turns collected root to here
-  Floats features;             // [B,N,2M] of the current level
-  Scratch<int64_t> turns;      // [B,N,M]: the anchors of each stream's group, and rounded
+  Floats cos, sin;                 // [B,Dh/2]: rotary tables
+  Floats x, unit;                  // [B,d]: the residual stream, and its norm
+  std::vector<int64_t> first_key;  // [B]: keys before it are not there
+  std::vector<int64_t> group;      // [B]: where the token of each stream is in the tree
+  Scratch<int32_t> path;           // [B,N,M]: turns collected root to here
+  Floats features;                 // [B,N,2M] of the current level
+  Scratch<int64_t> turns;          // [B,N,M]: the anchors of each stream's group, and rounded
   Scratch<int32_t> anchors;
   // Of one module after the other.
   Floats q, k, v, heads, y, weights, mixed, gate, up;
@@ -88,35 +88,34 @@ void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
   append_place(past.keys, s.window);
   append_place(past.values, s.window);
 
-  const int64_t num_keys = past.keys.size(1), heads_per_key = s.num_heads / s.num_kv_heads;
-  const int64_t* positions = state->positions.const_data_ptr<int64_t>();
-  float *all_keys = past.keys.mutable_data_ptr<float>(), *all_values = past.values.mutable_data_ptr<float>();
-  // One stream is shared out among the threads by heads.
-  const int64_t pieces = std::clamp<int64_t>(at::get_num_threads() / B, 1, s.num_kv_heads);
+  const int64_t num_keys = past.keys.size(1), place = (num_keys - 1) * key_width;
+  const int64_t key_row = past.keys.stride(0), value_row = past.values.stride(0);
+  float *keys = past.keys.mutable_data_ptr<float>(), *values = past.values.mutable_data_ptr<float>();
   unused.resize(B * s.num_heads);
-  ops::share_pieces(B * pieces, [&](int64_t task) {
-    const int64_t b = task / pieces, piece = task % pieces;
-    const int64_t begin = s.num_kv_heads * piece / pieces, end = s.num_kv_heads * (piece + 1) / pieces;
-    const int64_t num_heads = (end - begin) * heads_per_key, first_head = b * s.num_heads + begin * heads_per_key;
-    float *query = &q[first_head * s.head_dim], *keys = all_keys + b * past.keys.stride(0) + begin * s.head_dim,
-          *values = all_values + b * past.values.stride(0) + begin * s.head_dim;
-    const int64_t token = b * key_width + begin * s.head_dim, place = (num_keys - 1) * key_width;
+  first_key.resize(B);
+  ops::share_pieces(B, [&](int64_t b) {
     const auto rotate = [&](const float* from, int64_t count, const RmsNorm& norm, float* to) {
       kernels::norm_rotate({1, count, s.head_dim}, from, norm.weight.const_data_ptr<float>(), &cos[b * s.head_dim / 2],
-                           &sin[b * s.head_dim / 2], s.norm_eps, to, &unused[first_head]);
+                           &sin[b * s.head_dim / 2], s.norm_eps, to, &unused[b * s.num_heads]);
     };
-    rotate(query, num_heads, attention.q_norm, query);
-    rotate(&k[token], end - begin, attention.k_norm, keys + place);
-    std::copy_n(&v[token], (end - begin) * s.head_dim, values + place);
-    kernels::attend_token({.num_heads = num_heads,
-                           .heads_per_key = heads_per_key,
-                           .width = s.head_dim,
-                           .first_key = std::max<int64_t>(num_keys - positions[b] - 1, 0),
-                           .num_keys = num_keys,
-                           .key_stride = key_width,
-                           .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim)))},
-                          query, keys, values, &heads[first_head * s.head_dim]);
+    rotate(&q[b * query_width], s.num_heads, attention.q_norm, &q[b * query_width]);
+    rotate(&k[b * key_width], s.num_kv_heads, attention.k_norm, keys + b * key_row + place);
+    std::copy_n(&v[b * key_width], key_width, values + b * value_row + place);
+    first_key[b] = std::max<int64_t>(num_keys - state->positions.const_data_ptr<int64_t>()[b] - 1, 0);
   });
+  ops::attend_tokens({.rows = B,
+                      .num_heads = s.num_heads,
+                      .heads_per_key = s.num_heads / s.num_kv_heads,
+                      .width = s.head_dim,
+                      .num_keys = num_keys,
+                      .first_key = first_key.data(),
+                      .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_dim))),
+                      .q = q.data(),
+                      .k = keys,
+                      .v = values,
+                      .k_row_stride = key_row,
+                      .v_row_stride = value_row,
+                      .out = heads.data()});
   forget_oldest(past, s.window);
   add_product(attention.o_proj, heads);
 }

@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "kernels/dropout_bits.h"
-#include "kernels/token_attention.h"
 #include "ops/common.h"
 #include "ops/reference.h"
-#include "ops/share_pieces.h"
+#include "ops/token_attention.h"
 
 namespace pmnet::ops {
 namespace {
@@ -105,33 +104,32 @@ struct WindowAttentionFunction : torch::autograd::Function<WindowAttentionFuncti
 };
 
 // One token per row, without a graph or dropout.
-Tensor attend_tokens(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const OptTensor& first_key,
-                     int64_t window, double scale) {
+Tensor attend_one_token(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const OptTensor& first_key,
+                        int64_t window, double scale) {
   // Keys and values may lie in storages with room for more.
   const auto dense_rows = [](const Tensor& x) {
     return x.stride(3) == 1 && x.stride(2) == x.size(3) && x.stride(1) == x.size(2) * x.size(3) ? x : x.contiguous();
   };
   const Tensor q = q_in.contiguous(), k = dense_rows(k_in), v = dense_rows(v_in);
-  const Tensor first = first_key ? first_key->contiguous() : Tensor();
-  const int64_t B = q.size(0), A = q.size(2), width = q.size(3), S = k.size(1), A_kv = k.size(2), shared = A / A_kv;
-  const int64_t oldest = window > 0 ? std::max<int64_t>(S - window, 0) : 0;
+  const int64_t B = q.size(0), A = q.size(2), S = k.size(1);
+  std::vector<int64_t> first(B, window > 0 ? std::max<int64_t>(S - window, 0) : 0);
+  const Tensor given = first_key ? first_key->contiguous() : Tensor();
+  for (int64_t row = 0; given.defined() && row < B; ++row)
+    first[row] = std::max(first[row], given.const_data_ptr<int64_t>()[row]);
   Tensor out = at::empty_like(q);
-  const int64_t pieces = std::clamp<int64_t>(at::get_num_threads() / B, 1, A_kv);  // of a row's heads
-  share_pieces(B * pieces, [&](int64_t task) {
-    const int64_t row = task / pieces, begin = A_kv * (task % pieces) / pieces;
-    const int64_t end = A_kv * (task % pieces + 1) / pieces;
-    const int64_t query = (row * A + begin * shared) * width, key = begin * width;
-    kernels::attend_token(
-        {.num_heads = (end - begin) * shared,
-         .heads_per_key = shared,
-         .width = width,
-         .first_key = first.defined() ? std::max(first.const_data_ptr<int64_t>()[row], oldest) : oldest,
-         .num_keys = S,
-         .key_stride = A_kv * width,
-         .scale = static_cast<float>(scale)},
-        q.const_data_ptr<float>() + query, k.const_data_ptr<float>() + row * k.stride(0) + key,
-        v.const_data_ptr<float>() + row * v.stride(0) + key, out.mutable_data_ptr<float>() + query);
-  });
+  attend_tokens({.rows = B,
+                 .num_heads = A,
+                 .heads_per_key = A / k.size(2),
+                 .width = q.size(3),
+                 .num_keys = S,
+                 .first_key = first.data(),
+                 .scale = static_cast<float>(scale),
+                 .q = q.const_data_ptr<float>(),
+                 .k = k.const_data_ptr<float>(),
+                 .v = v.const_data_ptr<float>(),
+                 .k_row_stride = k.stride(0),
+                 .v_row_stride = v.stride(0),
+                 .out = out.mutable_data_ptr<float>()});
   return out;
 }
 
@@ -141,7 +139,7 @@ Tensor window_attention_cpu(const Tensor& q, const Tensor& k, const Tensor& v, c
   if (!fast_path(q))
     return reference::window_attention(q, k, v, first_key, window, scale, dropout, row_keys, positions);
   if (q.numel() > 0 && q.size(1) == 1 && dropout == 0 && !at::GradMode::is_enabled())
-    return attend_tokens(q, k, v, first_key, window, scale);
+    return attend_one_token(q, k, v, first_key, window, scale);
   return WindowAttentionFunction::apply(q, k, v, first_key, window, scale, dropout, row_keys, positions);
 }
 

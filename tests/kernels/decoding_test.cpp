@@ -39,10 +39,29 @@ TEST(TokenAttention, IsTheFormula) {
       const auto q = normal(heads * width, 1), k = normal(keys * stride, 2), v = normal(keys * stride, 3);
       const TokenHeads shape{heads, per_key, width, first, keys, stride, 0.3f};
       std::vector<float> out(q.size(), std::numeric_limits<float>::quiet_NaN());
-      attend_token(shape, q.data(), k.data(), v.data(), out.data());
+      std::vector<float> log_sums(heads);
+      attend_token(shape, q.data(), k.data(), v.data(), out.data(), log_sums.data());
       const auto want = attention(shape, q.data(), k.data(), v.data());
       for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], want[i], 2e-6) << heads << " heads, number " << i;
     }
+  });
+}
+
+TEST(TokenAttention, OfPartsIsThatOfTheWhole) {
+  constexpr int64_t kHeads = 4, kWidth = 24, kKeys = 41, kStride = kHeads * kWidth;
+  const auto q = normal(kHeads * kWidth, 1), k = normal(kKeys * kStride, 2), v = normal(kKeys * kStride, 3);
+  const auto want = attention({kHeads, 1, kWidth, 0, kKeys, kStride, 0.3f}, q.data(), k.data(), v.data());
+  on_every_target([&] {
+    const std::vector<int64_t> ends{0, 1, 1, 30, kKeys};  // one part has no keys
+    const int64_t parts = static_cast<int64_t>(ends.size()) - 1;
+    std::vector<float> outs(parts * q.size(), 0.0f), out(q.size());
+    std::vector<float> log_sums(parts * kHeads, -std::numeric_limits<float>::infinity());
+    for (int64_t i = 0; i < parts; ++i)
+      if (ends[i] < ends[i + 1])
+        attend_token({kHeads, 1, kWidth, ends[i], ends[i + 1], kStride, 0.3f}, q.data(), k.data(), v.data(),
+                     &outs[i * q.size()], &log_sums[i * kHeads]);
+    join_parts(parts, kHeads, kWidth, outs.data(), log_sums.data(), out.data());
+    for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], want[i], 2e-6) << "number " << i;
   });
 }
 

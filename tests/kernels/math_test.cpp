@@ -8,6 +8,7 @@
 #include "kernels/phase_attention.h"
 #include "kernels/phasor.h"
 #include "kernels/rows.h"
+#include "kernels/selective_scan.h"
 
 namespace pmnet::kernels {
 namespace {
@@ -148,6 +149,27 @@ TEST(Exp, InSoftmaxIsWithin4em7) {
       EXPECT_NEAR(logits[2], e / total, 4e-7);
       EXPECT_NEAR(loss, gap + std::log(total), 4e-7 * std::max(gap, 1.0));
     }
+  });
+}
+
+// A state of one that nothing is added to becomes its decay, exp(delta A).
+TEST(Exp, InTheSelectiveScanIsWithin3em7) {
+  const auto a = grid(-60, 0);
+  const int64_t channels = static_cast<int64_t>(a.size());
+  const std::vector<float> zero(a.size(), 0.0f), delta(a.size(), 1.0f);
+  const float none = 0;
+  on_every_target([&] {
+    const auto decays = [&](const std::vector<float>& exponents) {
+      std::vector<float> state(exponents.size(), 1.0f), y(exponents.size());
+      selective_scan({1, channels, 1, channels, 0, channels},
+                     {zero.data(), delta.data(), exponents.data(), &none, &none, zero.data(), zero.data()},
+                     state.data(), nullptr, y.data());
+      return state;
+    };
+    const auto found = decays(a);
+    for (int64_t i = 0; i < channels; ++i)  // float32 rounds the exponent too
+      ASSERT_NEAR(found[i] / std::exp(static_cast<double>(a[i])), 1.0, 3e-7 * std::max(-a[i], 1.0f)) << a[i];
+    for (const float gone : decays(grid(-1e4, -70))) ASSERT_TRUE(gone >= 0 && gone <= 1e-30f) << gone;
   });
 }
 
