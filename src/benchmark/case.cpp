@@ -27,8 +27,9 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-// Repeats `work`, which handles `bytes` bytes, and gives the median rate.
-double median_rate(const BenchCase& c, double bytes, const std::function<void()>& work) {
+// Repeats `work`, which handles `bytes` bytes, and gives the median rate. What is done in between is not timed.
+double median_rate(const BenchCase& c, double bytes, const std::function<void()>& work,
+                   const std::function<void()>& between = {}) {
   using Clock = std::chrono::steady_clock;
   work();  // warm-up
   std::vector<double> rates;
@@ -38,6 +39,7 @@ double median_rate(const BenchCase& c, double bytes, const std::function<void()>
     const auto begin = Clock::now();
     work();
     rates.push_back(bytes / std::chrono::duration<double>(Clock::now() - begin).count());
+    if (between) between();
   }
   return median(std::move(rates));
 }
@@ -73,13 +75,22 @@ double prefill_rate(const BenchCase& c, const std::shared_ptr<const LanguageMode
   return median_rate(c, static_cast<double>(ids.numel()), [&] { Session(model, "", c.batch).read(ids); });
 }
 
-double decode_rate(const BenchCase& c, const std::shared_ptr<const LanguageModel>& model) {
+// In turns with reading a buffer as large as the weights: how fast memory answers changes within seconds.
+BenchResult decode(const BenchCase& c, const std::shared_ptr<const LanguageModel>& model) {
   Session session(model, "", c.batch);
   session.read(random_bytes(c.batch, c.context));
   constexpr int64_t kSteps = 16;  // per timed iteration
-  return median_rate(c, static_cast<double>(kSteps * c.batch), [&] {
+  const auto steps = [&] {
     for (int64_t i = 0; i < kSteps; ++i) session.read(session.last_logits().argmax(-1, /*keepdim=*/true));
-  });
+  };
+  steps();
+  BenchResult result;
+  result.peak_bytes = peak_memory_bytes();  // before there is a second buffer
+  ReadRate read_rate(weight_bytes(config_of(c), c.weights));
+  result.bytes_per_second =
+      median_rate(c, static_cast<double>(kSteps * c.batch), steps, /*between=*/[&] { read_rate.take_turn(); });
+  result.read_bytes_per_second = read_rate.best();
+  return result;
 }
 
 BenchResult limits(const BenchCase& c) {
@@ -88,7 +99,9 @@ BenchResult limits(const BenchCase& c) {
   result.cube_flops = measure_cube_flops();
   result.shape_flops = measure_shape_flops(products_of(config, c.batch, c.context));
   result.gemm_flops = std::max(result.cube_flops, result.shape_flops);
-  result.read_bytes_per_second = measure_read_rate(weight_bytes(config, c.weights));
+  ReadRate read_rate(weight_bytes(config, c.weights));
+  for (int i = 0; i < 32; ++i) read_rate.take_turn();
+  result.read_bytes_per_second = read_rate.best();
   return result;
 }
 
@@ -124,7 +137,7 @@ BenchResult run_case(const BenchCase& c) {
     } else if (c.what == "decode") {
       round_weights(*model, parse_weight_type(c.weights));
       pack_weights(*model);
-      result.bytes_per_second = decode_rate(c, model);
+      return decode(c, model);
     } else {
       fail("unknown measurement '{}'; expected train, forward, prefill or decode", c.what);
     }

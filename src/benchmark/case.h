@@ -25,7 +25,7 @@ struct BenchCase {
 struct BenchResult {
   double bytes_per_second = 0;  // median over the iterations
   int64_t peak_bytes = 0;       // of the whole process
-  // Of a `limits` case:
+  // Of a `limits` case, and the last one of `decode` too:
   double gemm_flops = 0;   // the larger of the two below
   double cube_flops = 0;   // 2,048 x 2,048 x 2,048
   double shape_flops = 0;  // over the model's own products

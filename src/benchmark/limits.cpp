@@ -10,27 +10,24 @@
 #include <vector>
 
 #include "base/statistics.h"
-#include "kernels/read_memory.h"
 
 namespace pmnet {
 
 namespace {
 
-double median_seconds(int times, const std::function<void()>& work) {
-  work();  // warm-up
-  std::vector<double> seconds;
-  for (int i = 0; i < times; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return median(std::move(seconds));
+double seconds(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 double seconds_of(const Product& p) {
   const at::Tensor x = at::randn({p.rows, p.inner}), w = at::randn({p.cols, p.inner});
   at::Tensor y = at::empty({p.rows, p.cols});
-  return median_seconds(5, [&] { at::mm_out(y, x, w.t()); });
+  std::vector<double> times;
+  for (int i = 0; i <= 5; ++i) times.push_back(seconds([&] { at::mm_out(y, x, w.t()); }));
+  times.erase(times.begin());  // warm-up
+  return median(std::move(times));
 }
 
 double flop(const Product& p) { return 2.0 * p.rows * p.inner * p.cols; }
@@ -92,27 +89,31 @@ double measure_cube_flops() {
 }
 
 double measure_shape_flops(const std::vector<Product>& all) {
-  double work = 0, seconds = 0;
+  double work = 0, time = 0;
   for (const Product& p : all) {
     work += p.times * flop(p);
-    seconds += p.times * seconds_of(p);
+    time += p.times * seconds_of(p);
   }
-  return work / seconds;
+  return work / time;
 }
 
-double measure_read_rate(double bytes) {
-  const at::Tensor buffer = at::ones({static_cast<int64_t>(bytes) / 8}, at::kLong);
-  const auto* words = reinterpret_cast<const uint64_t*>(buffer.const_data_ptr<int64_t>());
+ReadRate::ReadRate(double bytes) : buffer_(at::ones({static_cast<int64_t>(bytes) / 8}, at::kLong)) {}
+
+void ReadRate::take_turn() {
+  const size_t streams = turns_++ % seconds_.size() + 1;
+  const auto* words = reinterpret_cast<const uint64_t*>(buffer_.const_data_ptr<int64_t>());
   std::atomic<uint64_t> sink = 0;
-  double best = 0;
-  for (int64_t streams = 1; streams <= kernels::kMostStreams; ++streams) {
-    const double seconds = median_seconds(7, [&] {
-      at::parallel_for(0, buffer.numel(), /*grain_size=*/4096, [&](int64_t begin, int64_t end) {
-        sink += kernels::sum_words(words + begin, end - begin, streams);
-      });
+  seconds_[streams - 1].push_back(seconds([&] {
+    at::parallel_for(0, buffer_.numel(), /*grain_size=*/4096, [&](int64_t begin, int64_t end) {
+      sink += kernels::sum_words(words + begin, end - begin, streams);
     });
-    best = std::max(best, bytes / seconds);
-  }
+  }));
+}
+
+double ReadRate::best() const {
+  double best = 0;
+  for (const auto& times : seconds_)
+    if (!times.empty()) best = std::max(best, static_cast<double>(buffer_.nbytes()) / median(times));
   return best;
 }
 

@@ -1,8 +1,13 @@
 // What this machine can do at best, measured with the library that multiplies for us.
 #pragma once
+#include <ATen/core/Tensor.h>
+
+#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "config/model_config.h"
+#include "kernels/read_memory.h"
 
 namespace pmnet {
 
@@ -16,7 +21,20 @@ std::vector<Product> products_of(const AnyConfig& config, int64_t batch, int64_t
 
 double measure_cube_flops();
 double measure_shape_flops(const std::vector<Product>& products);
-// Reading a buffer of this size once, in as many streams per thread as memory answers fastest to.
-double measure_read_rate(double bytes);
+// Reads a buffer of some size again and again, in one to four streams per thread: memory does not answer to all numbers
+// of streams alike.
+class ReadRate {
+ public:
+  explicit ReadRate(double bytes);
+  // Reads it once; the number of streams changes from turn to turn.
+  void take_turn();
+  // Bytes per second in the number of streams that was fastest in the median.
+  double best() const;
+
+ private:
+  at::Tensor buffer_;
+  std::array<std::vector<double>, kernels::kMostStreams> seconds_;
+  size_t turns_ = 0;
+};
 
 }  // namespace pmnet

@@ -57,11 +57,19 @@ Spread spread_of(std::vector<double> values) {
   return {n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2, values.front(), values.back()};
 }
 
-Spread Measured::rate() const {
-  std::vector<double> rates;
-  for (const BenchResult& r : rounds) rates.push_back(r.bytes_per_second);
-  return spread_of(rates);
+namespace {
+
+std::vector<double> values_of(const std::vector<BenchResult>& rounds, double BenchResult::* what) {
+  std::vector<double> values;
+  for (const BenchResult& r : rounds) values.push_back(r.*what);
+  return values;
 }
+
+}  // namespace
+
+Spread Measured::rate() const { return spread_of(values_of(rounds, &BenchResult::bytes_per_second)); }
+
+double Measured::median(double BenchResult::* what) const { return spread_of(values_of(rounds, what)).median; }
 
 int64_t Measured::peak_bytes() const {
   int64_t peak = 0;

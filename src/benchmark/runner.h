@@ -25,6 +25,7 @@ struct Measured {
   std::string error;  // the last lines of a command that failed; empty: all rounds ran
 
   Spread rate() const;
+  double median(double BenchResult::* what) const;
   int64_t peak_bytes() const;  // the largest
 };
 

@@ -77,15 +77,13 @@ void run_bench(const BenchOptions& o) {
   config_of(o.base);  // an unknown preset is told before anything is measured
   std::vector<Entry> entries = entries_of(o, threads);
   std::vector<Contestant> contestants;
-  // The machine itself takes part in every round: its rates belong to the same minutes as the rest.
-  const std::vector<std::string> weight_types = o.weights;
-  for (const std::string& weights : weight_types) {
-    BenchCase machine = o.base;
-    machine.what = "limits";
-    machine.context = o.contexts.front();
-    machine.weights = weights;
-    contestants.push_back({"the machine", command_for(machine, threads)});
-  }
+  // The machine itself takes part in every round: its rates belong to the same minutes as the rest. Decoding also
+  // measures how fast memory is read, in its own process and in turns.
+  BenchCase machine_case = o.base;
+  machine_case.what = "limits";
+  machine_case.context = o.contexts.front();
+  machine_case.weights = o.weights.front();
+  contestants.push_back({"the machine", command_for(machine_case, threads)});
   for (const Entry& entry : entries) contestants.push_back(entry.contestant);
   for (const std::string& text : o.against) {
     const size_t equals = text.find('=');
@@ -102,33 +100,22 @@ void run_bench(const BenchOptions& o) {
   });
   progress.finish();
 
+  if (!measured[0].error.empty()) fail("measuring the machine failed: {}", measured[0].error);
   BenchResult machine;
-  std::vector<double> cube, shapes;
-  std::map<std::string, double> read_rates;
-  for (size_t i = 0; i < weight_types.size(); ++i) {
-    if (!measured[i].error.empty()) fail("measuring the machine failed: {}", measured[i].error);
-    std::vector<double> reads;
-    for (const BenchResult& r : measured[i].rounds) {
-      cube.push_back(r.cube_flops);
-      shapes.push_back(r.shape_flops);
-      reads.push_back(r.read_bytes_per_second);
-    }
-    read_rates[weight_types[i]] = spread_of(reads).median;
-  }
-  machine.cube_flops = spread_of(cube).median;
-  machine.shape_flops = spread_of(shapes).median;
+  machine.cube_flops = measured[0].median(&BenchResult::cube_flops);
+  machine.shape_flops = measured[0].median(&BenchResult::shape_flops);
   machine.gemm_flops = std::max(machine.cube_flops, machine.shape_flops);
-  machine.read_bytes_per_second = read_rates[weight_types.front()];
+  machine.read_bytes_per_second = measured[0].median(&BenchResult::read_bytes_per_second);
 
   std::vector<BenchRow> rows;
-  for (size_t i = weight_types.size(); i < measured.size(); ++i) {
+  for (size_t i = 1; i < measured.size(); ++i) {
     const Measured& m = measured[i];
-    const size_t entry = i - weight_types.size();
+    const size_t entry = i - 1;
     BenchRow row{.label = m.label, .what = "", .rate = m.rate(), .peak_bytes = m.peak_bytes(), .error = m.error};
     if (entry < entries.size()) {
       const BenchCase& c = entries[entry].bench_case;
       BenchResult here = machine;
-      here.read_bytes_per_second = read_rates[c.weights];
+      if (c.what == "decode") here.read_bytes_per_second = m.median(&BenchResult::read_bytes_per_second);
       row.what = c.what;
       row.context = c.context;
       row.batch = c.batch;
