@@ -71,6 +71,12 @@ Spread Measured::rate() const { return spread_of(values_of(rounds, &BenchResult:
 
 double Measured::median(double BenchResult::* what) const { return spread_of(values_of(rounds, what)).median; }
 
+double Measured::share(const std::function<double(const BenchResult&)>& limit) const {
+  std::vector<double> shares;
+  for (const BenchResult& r : rounds) shares.push_back(r.bytes_per_second / limit(r));
+  return spread_of(shares).median;
+}
+
 int64_t Measured::peak_bytes() const {
   int64_t peak = 0;
   for (const BenchResult& r : rounds) peak = std::max(peak, r.peak_bytes);

@@ -26,6 +26,8 @@ struct Measured {
 
   Spread rate() const;
   double median(double BenchResult::* what) const;
+  // Of a limit that may differ from round to round.
+  double share(const std::function<double(const BenchResult& round)>& limit) const;
   int64_t peak_bytes() const;  // the largest
 };
 

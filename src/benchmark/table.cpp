@@ -33,7 +33,7 @@ std::string bench_table(const std::vector<BenchRow>& rows) {
     }
     table.add_row({row.what, row.label, fmt::format("{}", row.context), fmt::format("{}", row.batch),
                    fmt::format("{:.1f}", row.rate.median), fmt::format("{:.1f} - {:.1f}", row.rate.low, row.rate.high),
-                   row.limit > 0 ? fmt::format("{:.0f}%", 100 * row.share()) : "",
+                   row.share > 0 ? fmt::format("{:.0f}%", 100 * row.share) : "",
                    fmt::format("{:.2f} GB", static_cast<double>(row.peak_bytes) / 1e9)});
   }
   return table.text() + reasons;
@@ -58,8 +58,8 @@ std::string bench_json(const std::vector<BenchRow>& rows, const BenchResult& mac
                            {"bytes_per_second", row.rate.median},
                            {"low", row.rate.low},
                            {"high", row.rate.high},
-                           {"limit", row.limit},
-                           {"share_of_limit", row.share()},
+                           {"limit", row.share > 0 ? row.rate.median / row.share : 0},
+                           {"share_of_limit", row.share},
                            {"peak_bytes", row.peak_bytes},
                            {"error", row.error}});
   return out.dump(1);

@@ -11,11 +11,9 @@ struct BenchRow {
   std::string label, what;
   int64_t context = 0, batch = 0;
   Spread rate;       // bytes/s
-  double limit = 0;  // bytes/s the machine's products (or, decoding, its memory) would allow; 0: none
+  double share = 0;  // of what the machine's products (or, decoding, its memory) would allow; 0: no limit
   int64_t peak_bytes = 0;
   std::string error;
-
-  double share() const { return limit > 0 ? rate.median / limit : 0; }
 };
 
 // The limit of a case on a machine with these rates, in bytes/s.

@@ -114,12 +114,10 @@ void run_bench(const BenchOptions& o) {
     BenchRow row{.label = m.label, .what = "", .rate = m.rate(), .peak_bytes = m.peak_bytes(), .error = m.error};
     if (entry < entries.size()) {
       const BenchCase& c = entries[entry].bench_case;
-      BenchResult here = machine;
-      if (c.what == "decode") here.read_bytes_per_second = m.median(&BenchResult::read_bytes_per_second);
       row.what = c.what;
       row.context = c.context;
       row.batch = c.batch;
-      row.limit = limit_of(c, here);
+      row.share = m.share([&](const BenchResult& round) { return limit_of(c, c.what == "decode" ? round : machine); });
     } else {
       row.what = "rival";
       row.context = o.contexts.front();

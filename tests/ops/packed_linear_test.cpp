@@ -109,5 +109,15 @@ TEST(PhaseScores, AreThoseOfPhaseAttention) {
   }
 }
 
+// Threads take rows as they come to them, so that no two runs cut the products alike.
+TEST(PackedLinear, GivesTheSameBitsEveryTime) {
+  for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8})
+    for (const int64_t vectors : {1, 3, 4, 8}) {
+      const PackedWeight weight = pack_weight(round_weight(at::randn({1003, 301}), type)).rows(5, 990);
+      const Tensor x = at::randn({vectors, 301}), first = packed_linear(x, weight, std::nullopt);
+      for (int run = 0; run < 100; ++run) ASSERT_TRUE(packed_linear(x, weight, std::nullopt).equal(first)) << vectors;
+    }
+}
+
 }  // namespace
 }  // namespace pmnet::ops
