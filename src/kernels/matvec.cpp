@@ -39,18 +39,17 @@ void Products(const WeightMatrix& w, int64_t begin, int64_t end, const float* bi
     PanelProducts<int8_t>(w, begin, end, x.count, cells, out);
 }
 
-// Calls long enough for memory to be read in order; panels stay whole.
-PieceSize BestPieces(const WeightMatrix& w, int64_t num_vectors) {
+// Long enough for memory to be read in order, short enough to share out; panels, and those read together, stay whole.
+int64_t RowsPerPiece(const WeightMatrix& w, int64_t num_vectors) {
   constexpr int64_t kBytes = 32768;
-  const auto how_many = [](int64_t bytes, int64_t of) { return std::max<int64_t>(bytes / of, 1); };
-  if (w.type == WeightType::kF32) {
-    const int64_t row_bytes = w.cols * sizeof(float);
-    if (num_vectors <= kTile) return {kRowStreams, how_many(2 * kBytes, kRowStreams * row_bytes)};
-    return {2 * how_many(kBytes, 2 * row_bytes), 1};
-  }
+  const auto whole = [&](int64_t bytes, int64_t together) {
+    return std::max<int64_t>(bytes / (w.cols * together), 1) * together;
+  };
+  if (w.type == WeightType::kF32)
+    return num_vectors <= kTile ? whole(2 * kBytes / sizeof(float), kRowStreams) : whole(kBytes / sizeof(float), 2);
   const bool bf16 = w.type == WeightType::kBF16;
-  if (num_vectors <= (bf16 ? kMostStreamed<int16_t> : kMostStreamed<int8_t>)) return {PanelRows(), kStreams};
-  return {PanelRows() * how_many(kBytes, PanelRows() * w.cols * (bf16 ? 2 : 1)), 1};
+  const int64_t streamed = bf16 ? kMostStreamed<int16_t> : kMostStreamed<int8_t>;
+  return whole(bf16 ? kBytes / 2 : kBytes, (num_vectors <= streamed ? kStreams : 1) * PanelRows());
 }
 
 }  // namespace pmnet::kernels::HWY_NAMESPACE
@@ -61,7 +60,7 @@ namespace pmnet::kernels {
 
 HWY_EXPORT(Products);
 HWY_EXPORT(RoundVectors);
-HWY_EXPORT(BestPieces);
+HWY_EXPORT(RowsPerPiece);
 
 void prepare_vectors(const WeightMatrix& w, int64_t count, const float* x, int64_t x_stride, Vectors& out) {
   out.count = count;
@@ -75,8 +74,8 @@ void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias
   HWY_DYNAMIC_DISPATCH(Products)(w, begin, end, bias, x, y, y_stride);
 }
 
-PieceSize piece_size(const WeightMatrix& w, int64_t num_vectors) {
-  return HWY_DYNAMIC_DISPATCH(BestPieces)(w, num_vectors);
+int64_t rows_per_piece(const WeightMatrix& w, int64_t num_vectors) {
+  return HWY_DYNAMIC_DISPATCH(RowsPerPiece)(w, num_vectors);
 }
 
 }  // namespace pmnet::kernels

@@ -36,10 +36,7 @@ void prepare_vectors(const WeightMatrix& w, int64_t count, const float* x, int64
 void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, const Vectors& x, float* y,
             int64_t y_stride);
 
-// How to cut the rows into pieces: the fewest rows worth a call, and how many such pieces one call works best with.
-struct PieceSize {
-  int64_t rows, together;
-};
-PieceSize piece_size(const WeightMatrix& w, int64_t num_vectors);
+// How many rows at once matvec works best with.
+int64_t rows_per_piece(const WeightMatrix& w, int64_t num_vectors);
 
 }  // namespace pmnet::kernels

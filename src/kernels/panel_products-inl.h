@@ -36,8 +36,8 @@ struct PanelTile {
   int64_t panel_weights;
   CellRows x;
 
-  // totals [kVectors, kPanels, PanelRows()] += the registers [begin, end) of all panels. With one vector
-  // nothing is asked of memory: the hardware foresees it.
+  // totals [kVectors, kPanels, PanelRows()] += the registers [begin, end) of all panels. Asks for memory if there is
+  // one panel; several the hardware foresees.
   HWY_INLINE void MultiplyBlock(int64_t begin, int64_t end, const Ahead& ahead, float* totals) const {
     const int64_t half = PanelRows() / 2, register_weights = RegisterWeights();
     const int64_t turn_bytes = kTurnRegisters * register_weights * static_cast<int64_t>(sizeof(Weight));
@@ -59,7 +59,7 @@ struct PanelTile {
     };
     int64_t at = begin;
     for (; at + kTurnRegisters <= end; at += kTurnRegisters) {
-      if constexpr (kVectors > 1) ahead.Prefetch(panels, at / kTurnRegisters, turn_bytes);
+      if constexpr (kPanels == 1) ahead.Prefetch(panels, at / kTurnRegisters, turn_bytes);
       HWY_UNROLL(kTurnRegisters)
       for (int i = 0; i < kTurnRegisters; ++i) add(at + i);
     }
@@ -91,18 +91,18 @@ constexpr int64_t kStreams = 4;
 template <class Weight>
 constexpr int64_t kMostStreamed = sizeof(Weight) == sizeof(int16_t) ? 5 : 1;
 
-template <int kPanels, class Weight>
+template <class Weight>
 HWY_NOINLINE void StreamPanels(const WeightMatrix& w, int64_t first_panel, int64_t begin, int64_t end,
                                int64_t num_vectors, const CellRows& x, const Results& out) {
-  constexpr int64_t kMaxRows = kPanels * 2 * hn::MaxLanes(Ints());
-  const int64_t rows = kPanels * PanelRows(), registers = RegistersPerPanel(w.cols), weights = PanelWeights(w.cols);
+  constexpr int64_t kMaxRows = kStreams * 2 * hn::MaxLanes(Ints());
+  const int64_t rows = kStreams * PanelRows(), registers = RegistersPerPanel(w.cols), weights = PanelWeights(w.cols);
   const int64_t block = num_vectors == 1 ? kBlockRegisters : 16;
   const Weight* panels = static_cast<const Weight*>(w.data) + first_panel * weights;
   HWY_ALIGN float totals[kMostStreamed<Weight> * kMaxRows] = {};
   for (int64_t at = 0; at < registers; at += block)
     for (int64_t v = 0; v < num_vectors; ++v)
-      PanelTile<kPanels, 1, Weight>{panels, weights, x.from(v)}.MultiplyBlock(at, std::min(at + block, registers), {},
-                                                                              totals + v * rows);
+      PanelTile<kStreams, 1, Weight>{panels, weights, x.from(v)}.MultiplyBlock(at, std::min(at + block, registers), {},
+                                                                               totals + v * rows);
   StoreScaled(w, begin, end, num_vectors, x.scales, totals, rows, first_panel * PanelRows() - w.first_row, out);
 }
 
@@ -122,28 +122,24 @@ template <class Weight>
 void PanelProducts(const WeightMatrix& w, int64_t begin, int64_t end, int64_t num_vectors, const CellRows& x,
                    const Results& out) {
   constexpr int64_t kPassVectors = 5;  // with six, AVX2 has one register too few
-  static constexpr decltype(&MultiplyPanel<2, Weight>) kPasses[] = {MultiplyPanel<2, Weight>, MultiplyPanel<3, Weight>,
-                                                                    MultiplyPanel<4, Weight>, MultiplyPanel<5, Weight>};
+  static constexpr decltype(&MultiplyPanel<1, Weight>) kPasses[kPassVectors] = {
+      MultiplyPanel<1, Weight>, MultiplyPanel<2, Weight>, MultiplyPanel<3, Weight>, MultiplyPanel<4, Weight>,
+      MultiplyPanel<5, Weight>};
   const int64_t rows = PanelRows(), bytes = PanelWeights(w.cols) * static_cast<int64_t>(sizeof(Weight));
   const int64_t turn_bytes = kTurnRegisters * RegisterWeights() * static_cast<int64_t>(sizeof(Weight));
   const int64_t passes = (num_vectors + kPassVectors - 1) / kPassVectors;
   for (int64_t first = begin, last; first < end; first = last) {
-    const int64_t panel = (w.first_row + first) / rows, panels_left = (w.first_row + end) / rows - panel;
-    const auto end_after = [&](int64_t panels) { return std::min((panel + panels) * rows - w.first_row, end); };
-    if (num_vectors <= kMostStreamed<Weight>) {
-      const int64_t panels = panels_left >= kStreams ? kStreams : panels_left >= 2 ? 2 : 1;
-      const auto stream = panels == kStreams ? StreamPanels<kStreams, Weight>
-                          : panels == 2      ? StreamPanels<2, Weight>
-                                             : StreamPanels<1, Weight>;
-      last = end_after(panels);
-      stream(w, panel, first, last, num_vectors, x, out);
+    const int64_t panel = (w.first_row + first) / rows, after_streams = (panel + kStreams) * rows - w.first_row;
+    if (num_vectors <= kMostStreamed<Weight> && after_streams <= end) {
+      last = after_streams;
+      StreamPanels<Weight>(w, panel, first, last, num_vectors, x, out);
       continue;
     }
-    last = end_after(1);
+    last = std::min((panel + 1) * rows - w.first_row, end);
     for (int64_t pass = 0; pass < passes; ++pass) {
       const int64_t v = num_vectors * pass / passes, count = num_vectors * (pass + 1) / passes - v;
       const Ahead ahead = SharedAhead(passes > 1 ? bytes : kBytesAhead, bytes, turn_bytes, pass, passes);
-      kPasses[count - 2](w, panel, first, last, ahead, x.from(v), {out.bias, out.y + v * out.y_stride, out.y_stride});
+      kPasses[count - 1](w, panel, first, last, ahead, x.from(v), {out.bias, out.y + v * out.y_stride, out.y_stride});
     }
   }
 }

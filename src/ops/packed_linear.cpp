@@ -101,7 +101,7 @@ void multiply_few(const std::vector<FewProduct>& products) {
   thread_local std::vector<Share> kept;  // for its memory
   if (kept.size() < products.size()) kept.resize(products.size());
   std::vector<Share>& shares = kept;
-  int64_t pieces = 0, together = 1;
+  int64_t pieces = 0;
   for (size_t i = 0; i < products.size(); ++i) {
     const FewProduct& p = products[i];
     if (i > 0 && takes_same_vectors(p, products[i - 1])) {
@@ -110,22 +110,16 @@ void multiply_few(const std::vector<FewProduct>& products) {
       kernels::prepare_vectors(p.weight, p.vectors, p.x, p.x_stride, shares[i].ready);
       shares[i].vectors = &shares[i].ready;
     }
-    const kernels::PieceSize size = kernels::piece_size(p.weight, p.vectors);
-    shares[i].rows_per_piece = size.rows;
-    shares[i].end_piece = pieces += (p.rows + size.rows - 1) / size.rows;
-    together = std::max(together, size.together);
+    const int64_t rows = shares[i].rows_per_piece = kernels::rows_per_piece(p.weight, p.vectors);
+    shares[i].end_piece = pieces += (p.rows + rows - 1) / rows;
   }
-  // How a range was cut changes no bit: threads take what is left when they ask.
-  share_ranges(pieces, together, [&](int64_t begin, int64_t end) {
-    for (size_t i = 0; begin < end; ++i) {
-      if (begin >= shares[i].end_piece) continue;
-      const FewProduct& p = products[i];
-      const int64_t first_piece = i > 0 ? shares[i - 1].end_piece : 0, stop = std::min(end, shares[i].end_piece);
-      kernels::matvec(p.weight, (begin - first_piece) * shares[i].rows_per_piece,
-                      std::min((stop - first_piece) * shares[i].rows_per_piece, p.rows), p.bias, *shares[i].vectors,
-                      p.y, p.y_stride);
-      begin = stop;
-    }
+  share_pieces(pieces, [&](int64_t piece) {
+    size_t i = 0;
+    while (piece >= shares[i].end_piece) ++i;
+    const FewProduct& p = products[i];
+    const int64_t end = p.rows - (shares[i].end_piece - piece - 1) * shares[i].rows_per_piece;
+    kernels::matvec(p.weight, std::max<int64_t>(end - shares[i].rows_per_piece, 0), end, p.bias, *shares[i].vectors,
+                    p.y, p.y_stride);
   });
 }
 

@@ -9,12 +9,10 @@
 
 namespace pmnet::ops {
 
-// body(begin, end) for ranges that make up [0, count). Every thread takes ranges of its own stretch in their order,
-// then helps the others to finish theirs: cores that wait for memory, or share it with other programs, are never
-// equally fast. Ranges have `together` pieces, fewer towards the end of a stretch, so that nobody waits long for the
-// last one.
+// body(piece) for pieces [0, count). Every thread takes the pieces of its own stretch in their order, then helps the
+// others to finish theirs: cores that wait for memory, or share it with other programs, are never equally fast.
 template <typename Body>
-void share_ranges(int64_t count, int64_t together, const Body& body) {
+void share_pieces(int64_t count, const Body& body) {
   struct alignas(64) Stretch {  // a cache line of its own
     std::atomic<int64_t> next;
     int64_t end;
@@ -29,21 +27,9 @@ void share_ranges(int64_t count, int64_t together, const Body& body) {
     for (int64_t t = first; t < last; ++t)
       for (int64_t turn = 0; turn < threads; ++turn) {
         Stretch& stretch = stretches[(t + turn) % threads];
-        int64_t begin = stretch.next.load(std::memory_order_relaxed);
-        while (begin < stretch.end) {
-          const int64_t end = begin + std::clamp<int64_t>((stretch.end - begin) / 2, 1, together);
-          if (!stretch.next.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
-          body(begin, end);
-          begin = stretch.next.load(std::memory_order_relaxed);
-        }
+        for (int64_t piece; (piece = stretch.next.fetch_add(1, std::memory_order_relaxed)) < stretch.end;) body(piece);
       }
   });
-}
-
-// body(piece) for pieces [0, count), one at a time.
-template <typename Body>
-void share_pieces(int64_t count, const Body& body) {
-  share_ranges(count, /*together=*/1, [&](int64_t piece, int64_t) { body(piece); });
 }
 
 }  // namespace pmnet::ops

@@ -16,23 +16,6 @@ TEST(SharePieces, RunsEveryPieceOnce) {
   }
 }
 
-TEST(ShareRanges, CoverEveryPieceOnceAndGetShorter) {
-  for (const int64_t count : {0, 1, 5, 64, 101}) {
-    std::vector<std::atomic<int>> runs(count);
-    std::atomic<int64_t> longest = 0;
-    share_ranges(count, /*together=*/4, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) ++runs[i];
-      int64_t seen = longest;
-      while (seen < end - begin && !longest.compare_exchange_weak(seen, end - begin)) continue;
-      // The last piece of a stretch comes alone; the last stretch ends with the last piece.
-      EXPECT_TRUE(end < count || end - begin == 1) << begin << " to " << end;
-    });
-    for (int64_t i = 0; i < count; ++i) EXPECT_EQ(runs[i], 1) << "piece " << i << " of " << count;
-    EXPECT_LE(longest, 4);
-    EXPECT_GE(longest, std::min<int64_t>(count / 16, 4));
-  }
-}
-
 // The first thread does not leave its first piece before the others have run all the rest, half of which was its own.
 TEST(SharePieces, HelpsASlowThread) {
   if (at::get_num_threads() < 2) GTEST_SKIP() << "needs two threads";
