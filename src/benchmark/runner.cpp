@@ -48,6 +48,12 @@ std::string last_line(std::string text) {
   return text.substr(text.rfind('\n') + 1);
 }
 
+std::vector<double> values_of(const std::vector<BenchResult>& rounds, double BenchResult::* what) {
+  std::vector<double> values;
+  for (const BenchResult& r : rounds) values.push_back(r.*what);
+  return values;
+}
+
 }  // namespace
 
 Spread spread_of(std::vector<double> values) {
@@ -56,16 +62,6 @@ Spread spread_of(std::vector<double> values) {
   const size_t n = values.size();
   return {n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2, values.front(), values.back()};
 }
-
-namespace {
-
-std::vector<double> values_of(const std::vector<BenchResult>& rounds, double BenchResult::* what) {
-  std::vector<double> values;
-  for (const BenchResult& r : rounds) values.push_back(r.*what);
-  return values;
-}
-
-}  // namespace
 
 Spread Measured::rate() const { return spread_of(values_of(rounds, &BenchResult::bytes_per_second)); }
 
