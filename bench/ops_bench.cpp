@@ -170,10 +170,12 @@ void time_backward(benchmark::State& state, const OpCase& op) {
 void time_matvec(benchmark::State& state, int64_t rows, int64_t cols, kernels::WeightType type, int64_t vectors) {
   const PackedWeight packed = pack_weight(round_weight(weight(rows, cols), type));
   const Tensor x = normal({vectors, cols}), y = at::empty({vectors, rows});
+  const kernels::RowPieces pieces = kernels::cut_rows(matrix_of(packed), rows, vectors, /*num_threads=*/1);
   kernels::Vectors ready;
   for ([[maybe_unused]] auto iteration : state) {
     kernels::prepare_vectors(matrix_of(packed), vectors, x.const_data_ptr<float>(), cols, ready);
-    kernels::matvec(matrix_of(packed), 0, rows, nullptr, ready, y.mutable_data_ptr<float>(), rows);
+    for (int64_t i = 0; i < pieces.count(); ++i)
+      kernels::matvec(matrix_of(packed), pieces.piece(i), nullptr, ready, y.mutable_data_ptr<float>(), rows);
   }
   Tensors touched{packed.data, x, y};
   if (packed.scales) touched.push_back(*packed.scales);

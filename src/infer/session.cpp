@@ -2,8 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "base/error.h"
-#include "ops/packed_linear.h"
 
 namespace pmnet {
 
@@ -12,6 +13,7 @@ Session::Session(std::shared_ptr<const LanguageModel> model, std::string model_h
     : model_(std::move(model)),
       model_hash_(std::move(model_hash)),
       switches_(switches),
+      head_(ops::pack_weight({model_->head_weight()})),
       state_(model_->initial_state(batch)) {
   if (!switches_.unconstrained) return;
   for (ops::Phases& level : state_.memory) {  // sums without wrapping are angles
@@ -25,7 +27,9 @@ Tensor Session::run(const Tensor& ids, bool all_logits) {
   TORCH_CHECK(ids.dim() == 2 && ids.size(0) == batch(), "Session: ids have shape ", ids.sizes(), ", expected [",
               batch(), ", any length]");
   const int64_t T = ids.size(1);
-  if (T > 0 && (ids.min().item<int64_t>() < 0 || ids.max().item<int64_t>() >= model_->vocab_size()))
+  const Tensor here = ids.cpu().contiguous();
+  const auto* first = here.const_data_ptr<int64_t>();
+  if (std::any_of(first, first + here.numel(), [&](int64_t id) { return id < 0 || id >= model_->vocab_size(); }))
     fail("an id is outside the model's vocabulary of {}", model_->vocab_size());
   ForwardOptions options;
   options.memory = switches_;
@@ -34,12 +38,12 @@ Tensor Session::run(const Tensor& ids, bool all_logits) {
     const int64_t count = std::min(chunk, T - begin);
     const Tensor hidden = model_->hidden(ids.narrow(1, begin, count), &state_, options, nullptr);
     const Tensor wanted = all_logits ? hidden : hidden.narrow(1, count - 1, 1);
-    if (all_logits || begin + count == T)
-      pieces.push_back(ops::packed_linear(wanted, ops::pack_weight({model_->head_weight()}), std::nullopt));
+    if (all_logits || begin + count == T) pieces.push_back(ops::packed_linear(wanted, head_, std::nullopt));
   }
   if (pieces.empty()) return at::empty({batch(), 0, model_->vocab_size()}, model_->head_weight().options());
   const Tensor logits = pieces.size() == 1 ? pieces[0] : at::cat(pieces, 1);
-  last_logits_ = logits.select(1, logits.size(1) - 1).clone();
+  const Tensor last = logits.select(1, logits.size(1) - 1);
+  last_logits_ = all_logits ? last.clone() : last;
   return logits;
 }
 

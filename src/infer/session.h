@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/language_model.h"
+#include "ops/packed_linear.h"
 
 namespace pmnet {
 
@@ -59,6 +60,7 @@ class Session {
   std::shared_ptr<const LanguageModel> model_;
   std::string model_hash_;
   MemorySwitches switches_;
+  ops::PackedWeight head_;
   State state_;
   Tensor last_logits_;
   std::vector<Point> points_;

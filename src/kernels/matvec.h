@@ -32,11 +32,32 @@ struct Vectors {
 // `out` may hold the vectors of an earlier product, whose memory is used again.
 void prepare_vectors(const WeightMatrix& w, int64_t count, const float* x, int64_t x_stride, Vectors& out);
 
-// y[v, row] = sum_c w[row, c] x[v, c] + bias[row] for rows [begin, end) and all vectors. bias may be null.
-void matvec(const WeightMatrix& w, int64_t begin, int64_t end, const float* bias, const Vectors& x, float* y,
-            int64_t y_stride);
+// Where memory is waited for, which answers faster to several streams than to one: so many rows are read at once.
+constexpr int64_t kStreams = 4;
 
-// How many rows at once matvec works best with.
-int64_t rows_per_piece(const WeightMatrix& w, int64_t num_vectors);
+// Rows [begin, begin + count) of a product; unless `apart` is 0, also as many from begin + apart, begin + 2 apart, ...
+// on: one for each stream.
+struct RowPiece {
+  int64_t begin, count, apart;
+};
+
+// How the rows of a product are cut into pieces for threads to share out. The pieces of a group, one after the other,
+// read on in the same streams, which the hardware then foresees. Rows that make no whole group come last.
+struct RowPieces {
+  int64_t num_rows, piece_rows;  // the latter per stream
+  int64_t groups, group_pieces;
+
+  int64_t count() const;
+  RowPiece piece(int64_t i) const;
+
+ private:
+  int64_t streamed_rows() const { return groups * group_pieces * kStreams * piece_rows; }
+};
+
+RowPieces cut_rows(const WeightMatrix& w, int64_t num_rows, int64_t num_vectors, int64_t num_threads);
+
+// y[v, row] = sum_c w[row, c] x[v, c] + bias[row] for the rows of a piece and all vectors. bias may be null.
+void matvec(const WeightMatrix& w, const RowPiece& rows, const float* bias, const Vectors& x, float* y,
+            int64_t y_stride);
 
 }  // namespace pmnet::kernels

@@ -84,26 +84,27 @@ HWY_INLINE void StoreScaled(const WeightMatrix& w, int64_t begin, int64_t end, i
     });
 }
 
-// Few vectors wait for memory, which answers faster to four streams than to one: four panels at once, one vector after
-// the other with a block of them, short enough to stay in the first cache meanwhile and for the hardware to have asked
-// for the next one. Widening int8 weights once per vector would cost more than that gains.
-constexpr int64_t kStreams = 4;
+// Few vectors wait for memory: a panel of every stream at once, one vector after the other with a block of them, short
+// enough to stay in the first cache meanwhile and for the hardware to have asked for the next one. Widening int8
+// weights once per vector would cost more than that gains.
 template <class Weight>
 constexpr int64_t kMostStreamed = sizeof(Weight) == sizeof(int16_t) ? 5 : 1;
 
+// The rows of whole panels from row `first` on, and those `apart` rows behind each other.
 template <class Weight>
-HWY_NOINLINE void StreamPanels(const WeightMatrix& w, int64_t first_panel, int64_t begin, int64_t end,
-                               int64_t num_vectors, const CellRows& x, const Results& out) {
+HWY_NOINLINE void StreamPanels(const WeightMatrix& w, int64_t first, int64_t apart, int64_t num_vectors,
+                               const CellRows& x, const Results& out) {
   constexpr int64_t kMaxRows = kStreams * 2 * hn::MaxLanes(Ints());
-  const int64_t rows = kStreams * PanelRows(), registers = RegistersPerPanel(w.cols), weights = PanelWeights(w.cols);
+  const int64_t rows = PanelRows(), registers = RegistersPerPanel(w.cols), weights = PanelWeights(w.cols);
   const int64_t block = num_vectors == 1 ? kBlockRegisters : 16;
-  const Weight* panels = static_cast<const Weight*>(w.data) + first_panel * weights;
-  HWY_ALIGN float totals[kMostStreamed<Weight> * kMaxRows] = {};
+  const Weight* panels = static_cast<const Weight*>(w.data) + (w.first_row + first) / rows * weights;
+  HWY_ALIGN float totals[kMostStreamed<Weight> * kMaxRows] = {};  // [num_vectors, kStreams, rows]
   for (int64_t at = 0; at < registers; at += block)
     for (int64_t v = 0; v < num_vectors; ++v)
-      PanelTile<kStreams, 1, Weight>{panels, weights, x.from(v)}.MultiplyBlock(at, std::min(at + block, registers), {},
-                                                                               totals + v * rows);
-  StoreScaled(w, begin, end, num_vectors, x.scales, totals, rows, first_panel * PanelRows() - w.first_row, out);
+      PanelTile<kStreams, 1, Weight>{panels, apart / rows * weights, x.from(v)}.MultiplyBlock(
+          at, std::min(at + block, registers), {}, totals + v * kStreams * rows);
+  for (int64_t row = first, s = 0; s < kStreams; ++s, row += apart)
+    StoreScaled(w, row, row + rows, num_vectors, x.scales, totals + s * rows, kStreams * rows, row, out);
 }
 
 // Many vectors wait for products: one panel and up to five vectors at once.
@@ -119,7 +120,7 @@ HWY_NOINLINE void MultiplyPanel(const WeightMatrix& w, int64_t panel, int64_t be
 }
 
 template <class Weight>
-void PanelProducts(const WeightMatrix& w, int64_t begin, int64_t end, int64_t num_vectors, const CellRows& x,
+void PanelProducts(const WeightMatrix& w, const RowPiece& piece, int64_t num_vectors, const CellRows& x,
                    const Results& out) {
   constexpr int64_t kPassVectors = 5;  // with six, AVX2 has one register too few
   static constexpr decltype(&MultiplyPanel<1, Weight>) kPasses[kPassVectors] = {
@@ -127,15 +128,14 @@ void PanelProducts(const WeightMatrix& w, int64_t begin, int64_t end, int64_t nu
       MultiplyPanel<5, Weight>};
   const int64_t rows = PanelRows(), bytes = PanelWeights(w.cols) * static_cast<int64_t>(sizeof(Weight));
   const int64_t turn_bytes = kTurnRegisters * RegisterWeights() * static_cast<int64_t>(sizeof(Weight));
-  const int64_t passes = (num_vectors + kPassVectors - 1) / kPassVectors;
-  for (int64_t first = begin, last; first < end; first = last) {
-    const int64_t panel = (w.first_row + first) / rows, after_streams = (panel + kStreams) * rows - w.first_row;
-    if (num_vectors <= kMostStreamed<Weight> && after_streams <= end) {
-      last = after_streams;
-      StreamPanels<Weight>(w, panel, first, last, num_vectors, x, out);
+  const int64_t passes = (num_vectors + kPassVectors - 1) / kPassVectors, end = piece.begin + piece.count;
+  for (int64_t first = piece.begin, last; first < end; first = last) {
+    const int64_t panel = (w.first_row + first) / rows;
+    last = std::min((panel + 1) * rows - w.first_row, end);
+    if (piece.apart > 0) {
+      StreamPanels<Weight>(w, first, piece.apart, num_vectors, x, out);
       continue;
     }
-    last = std::min((panel + 1) * rows - w.first_row, end);
     for (int64_t pass = 0; pass < passes; ++pass) {
       const int64_t v = num_vectors * pass / passes, count = num_vectors * (pass + 1) / passes - v;
       const Ahead ahead = SharedAhead(passes > 1 ? bytes : kBytesAhead, bytes, turn_bytes, pass, passes);

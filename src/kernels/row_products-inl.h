@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "kernels/matvec.h"
 #include "kernels/products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -16,7 +17,6 @@ namespace pmnet::kernels::HWY_NAMESPACE {
 
 constexpr int64_t kTurnVectors = 4;  // of a row between two requests to memory
 constexpr int64_t kTile = 4;         // vectors at once
-constexpr int64_t kRowStreams = 4;   // rows far from each other at once, where memory is waited for
 
 HWY_INLINE int64_t TurnColumns() { return kTurnVectors * static_cast<int64_t>(hn::Lanes(Floats())); }
 
@@ -27,40 +27,40 @@ inline HWY_NOINLINE float LastColumns(const float* row, int64_t begin, int64_t e
   return sum;
 }
 
-// Up to kTile vectors wait for memory, which answers faster to four streams than to one: four rows at once, one vector
-// after the other with a block of their columns, short enough to stay in the first cache meanwhile and for the hardware
-// to have asked for the next one. sums [num_vectors, kRowStreams].
+// Up to kTile vectors wait for memory: a row of every stream at once, one vector after the other with a block of their
+// columns, short enough to stay in the first cache meanwhile and for the hardware to have asked for the next one. sums
+// [num_vectors, kStreams].
 inline HWY_NOINLINE void StreamRows(const float* rows, int64_t row_stride, int64_t cols, int64_t num_vectors,
                                     const float* x, int64_t x_stride, float* sums) {
   constexpr int64_t kBlock = 256;
   const Floats d;
   const int64_t lanes = hn::Lanes(d), pair = 2 * lanes, whole = cols / pair * pair;
   const int64_t block = num_vectors == 1 ? cols : kBlock;
-  HWY_ALIGN float totals[kTile * kRowStreams * hn::MaxLanes(Floats())] = {};
+  HWY_ALIGN float totals[kTile * kStreams * hn::MaxLanes(Floats())] = {};
   for (int64_t begin = 0; begin < whole; begin += block) {
     const int64_t end = std::min(begin + block, whole);
     for (int64_t v = 0; v < num_vectors; ++v) {
-      FloatVec even[kRowStreams], odd[kRowStreams];  // two sums: one would wait for itself
+      FloatVec even[kStreams], odd[kStreams];  // two sums: one would wait for itself
       HWY_UNROLL(4)
-      for (int i = 0; i < kRowStreams; ++i) even[i] = odd[i] = hn::Zero(d);
+      for (int i = 0; i < kStreams; ++i) even[i] = odd[i] = hn::Zero(d);
       for (int64_t c = begin; c < end; c += pair) {
         const auto x0 = hn::LoadU(d, x + v * x_stride + c), x1 = hn::LoadU(d, x + v * x_stride + c + lanes);
         HWY_UNROLL(4)
-        for (int i = 0; i < kRowStreams; ++i) {
+        for (int i = 0; i < kStreams; ++i) {
           even[i] = hn::MulAdd(hn::LoadU(d, rows + i * row_stride + c), x0, even[i]);
           odd[i] = hn::MulAdd(hn::LoadU(d, rows + i * row_stride + c + lanes), x1, odd[i]);
         }
       }
       HWY_UNROLL(4)
-      for (int i = 0; i < kRowStreams; ++i) {
-        float* total = totals + (v * kRowStreams + i) * lanes;
+      for (int i = 0; i < kStreams; ++i) {
+        float* total = totals + (v * kStreams + i) * lanes;
         hn::StoreU(hn::Add(hn::LoadU(d, total), hn::Add(even[i], odd[i])), d, total);
       }
     }
   }
-  for (int64_t i = 0; i < num_vectors * kRowStreams; ++i)
+  for (int64_t i = 0; i < num_vectors * kStreams; ++i)
     sums[i] = sum_lanes(hn::LoadU(d, totals + i * lanes)) +
-              LastColumns(rows + i % kRowStreams * row_stride, whole, cols, x + i / kRowStreams * x_stride);
+              LastColumns(rows + i % kStreams * row_stride, whole, cols, x + i / kStreams * x_stride);
 }
 
 // sums [kRows, kVectors] = kRows rows by kVectors vectors. With one vector, four totals of each row hide the latency of
@@ -139,16 +139,16 @@ inline void ProductsInTurns(const float* w, int64_t cols, int64_t begin, int64_t
   }
 }
 
-inline void RowProducts(const float* w, int64_t cols, int64_t begin, int64_t end, int64_t num_vectors, const float* x,
+inline void RowProducts(const float* w, int64_t cols, const RowPiece& piece, int64_t num_vectors, const float* x,
                         int64_t x_stride, const Results& out) {
-  const int64_t apart = num_vectors <= kTile ? (end - begin) / kRowStreams : 0;  // rows of a stream
-  for (int64_t row = begin; row < begin + apart; ++row) {
-    float sums[kTile * kRowStreams];
-    StreamRows(w + row * cols, apart * cols, cols, num_vectors, x, x_stride, sums);
-    for (int64_t i = 0; i < num_vectors * kRowStreams; ++i)
-      out.Store(i / kRowStreams, row + i % kRowStreams * apart, sums[i]);
+  const int64_t end = piece.begin + piece.count;
+  if (piece.apart == 0) return ProductsInTurns(w, cols, piece.begin, end, num_vectors, x, x_stride, out);
+  for (int64_t row = piece.begin; row < end; ++row) {
+    float sums[kTile * kStreams];
+    StreamRows(w + row * cols, piece.apart * cols, cols, num_vectors, x, x_stride, sums);
+    for (int64_t i = 0; i < num_vectors * kStreams; ++i)
+      out.Store(i / kStreams, row + i % kStreams * piece.apart, sums[i]);
   }
-  ProductsInTurns(w, cols, begin + apart * kRowStreams, end, num_vectors, x, x_stride, out);
 }
 
 }  // namespace pmnet::kernels::HWY_NAMESPACE

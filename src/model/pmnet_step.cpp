@@ -13,6 +13,7 @@
 #include "model/held_once.h"
 #include "model/pmnet.h"
 #include "ops/share_pieces.h"
+#include "ops/team.h"
 #include "ops/token_attention.h"
 
 namespace pmnet {
@@ -246,16 +247,22 @@ Tensor PMNet::step(const Tensor& ids, State& state) const {
                &pass.sin[b * half]);
   pass.x.resize(B * d);
   pass.group.assign(B, 0);
-  const Tensor embedded = embed_tokens.index_select(0, ids.flatten());
-  std::copy_n(embedded.const_data_ptr<float>(), B * d, pass.x.begin());
-  for (int64_t l = 0; l < config_.num_layers; ++l) {
-    const DecoderLayer& layer = layers[l];
-    pass.attend(layer, state.attention[l]);
-    if (layer.memory_write_module) pass.write(*layer.memory_write_module, config_.level_of(l));
-    if (layer.memory_read_module) pass.read(*layer.memory_read_module);
-    pass.run_mlp(layer);
+  for (int64_t b = 0; b < B; ++b) {
+    const int64_t id = ids.const_data_ptr<int64_t>()[b * ids.stride(0)];
+    TORCH_CHECK(id >= 0 && id < config_.vocab_size, "id ", id, " is outside the vocabulary of ", config_.vocab_size);
+    std::copy_n(embed_tokens.const_data_ptr<float>() + id * d, d, &pass.x[b * d]);
   }
-  state.positions = state.positions + 1;
+  ops::with_team([&] {
+    for (int64_t l = 0; l < config_.num_layers; ++l) {
+      const DecoderLayer& layer = layers[l];
+      pass.attend(layer, state.attention[l]);
+      if (layer.memory_write_module) pass.write(*layer.memory_write_module, config_.level_of(l));
+      if (layer.memory_read_module) pass.read(*layer.memory_read_module);
+      pass.run_mlp(layer);
+    }
+  });
+  make_own(state.positions);
+  for (int64_t b = 0; b < B; ++b) ++state.positions.mutable_data_ptr<int64_t>()[b];
   Tensor hidden = at::empty({B, 1, d}, embed_tokens.options());
   pass.normalize(norm, pass.unit);
   std::copy(pass.unit.begin(), pass.unit.end(), hidden.mutable_data_ptr<float>());

@@ -96,7 +96,8 @@ void multiply_few(const std::vector<FewProduct>& products) {
   struct Share {
     kernels::Vectors ready;
     const kernels::Vectors* vectors;  // those above, or those of the product before
-    int64_t rows_per_piece, end_piece;
+    kernels::RowPieces pieces;
+    int64_t first_piece;
   };
   thread_local std::vector<Share> kept;  // for its memory
   if (kept.size() < products.size()) kept.resize(products.size());
@@ -110,16 +111,16 @@ void multiply_few(const std::vector<FewProduct>& products) {
       kernels::prepare_vectors(p.weight, p.vectors, p.x, p.x_stride, shares[i].ready);
       shares[i].vectors = &shares[i].ready;
     }
-    const int64_t rows = shares[i].rows_per_piece = kernels::rows_per_piece(p.weight, p.vectors);
-    shares[i].end_piece = pieces += (p.rows + rows - 1) / rows;
+    shares[i].pieces = kernels::cut_rows(p.weight, p.rows, p.vectors, at::get_num_threads());
+    shares[i].first_piece = pieces;
+    pieces += shares[i].pieces.count();
   }
   share_pieces(pieces, [&](int64_t piece) {
-    size_t i = 0;
-    while (piece >= shares[i].end_piece) ++i;
+    size_t i = products.size() - 1;
+    while (piece < shares[i].first_piece) --i;
     const FewProduct& p = products[i];
-    const int64_t end = p.rows - (shares[i].end_piece - piece - 1) * shares[i].rows_per_piece;
-    kernels::matvec(p.weight, std::max<int64_t>(end - shares[i].rows_per_piece, 0), end, p.bias, *shares[i].vectors,
-                    p.y, p.y_stride);
+    kernels::matvec(p.weight, shares[i].pieces.piece(piece - shares[i].first_piece), p.bias, *shares[i].vectors, p.y,
+                    p.y_stride);
   });
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/team.h"
+
 namespace pmnet::ops {
 
 // body(piece) for pieces [0, count). Every thread takes the pieces of its own stretch in their order, then helps the
@@ -23,12 +25,11 @@ void share_pieces(int64_t count, const Body& body) {
     stretches[t].next = count * t / threads;
     stretches[t].end = count * (t + 1) / threads;
   }
-  at::parallel_for(0, threads, /*grain_size=*/1, [&](int64_t first, int64_t last) {
-    for (int64_t t = first; t < last; ++t)
-      for (int64_t turn = 0; turn < threads; ++turn) {
-        Stretch& stretch = stretches[(t + turn) % threads];
-        for (int64_t piece; (piece = stretch.next.fetch_add(1, std::memory_order_relaxed)) < stretch.end;) body(piece);
-      }
+  run_on_threads(threads, [&](int64_t t) {
+    for (int64_t turn = 0; turn < threads; ++turn) {
+      Stretch& stretch = stretches[(t + turn) % threads];
+      for (int64_t piece; (piece = stretch.next.fetch_add(1, std::memory_order_relaxed)) < stretch.end;) body(piece);
+    }
   });
 }
 

@@ -97,9 +97,10 @@ struct Weights {
   }
 };
 
-// Vectors that fill tiles and vectors left over, in shapes that no block or register divides.
+// Vectors that fill tiles and vectors left over, in shapes that no block, register or group of streams divides; all
+// rows in pieces, and some from the middle of a panel.
 TEST(MatVec, IsTheProduct) {
-  const int64_t rows = 29, cols = 301;
+  const int64_t rows = 285, cols = 301, first = 3, threads = 2;
   const Weights weights(rows, cols, 4);
   const auto bias = normal(rows, 6);
   on_every_target([&] {
@@ -108,12 +109,15 @@ TEST(MatVec, IsTheProduct) {
       const WeightMatrix w =
           type == WeightType::kF32 ? WeightMatrix{type, weights.wide.data(), 0, nullptr, cols} : packed.matrix;
       for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 7, 16, 32}) {
-        const int64_t stride = cols + 3, first = 3;  // part of the rows, from the middle of a panel
+        const int64_t stride = cols + 3;
         const auto x = normal(vectors * stride, 7);
         Vectors ready;
         prepare_vectors(w, vectors, x.data(), stride, ready);
-        std::vector<float> y(vectors * rows, -1.0f);
-        matvec(w, first, rows, bias.data(), ready, y.data(), rows);
+        std::vector<float> y(vectors * rows), some(vectors * rows, -1.0f);
+        const RowPieces pieces = cut_rows(w, rows, vectors, threads);
+        ASSERT_TRUE(pieces.groups > 0 || vectors > 1);
+        for (int64_t i = 0; i < pieces.count(); ++i) matvec(w, pieces.piece(i), bias.data(), ready, y.data(), rows);
+        matvec(w, {first, rows - first, 0}, bias.data(), ready, some.data(), rows);
         for (int64_t i = 0; i < vectors * rows; ++i) {
           const int64_t v = i / rows, row = i % rows;
           const double half_step = type == WeightType::kF32 ? 0 : ready.scales[v] / 2;
@@ -123,10 +127,32 @@ TEST(MatVec, IsTheProduct) {
             want += weight * x[v * stride + c];
             limit += std::abs(weight) * (1e-6 * std::abs(x[v * stride + c]) + half_step);
           }
-          ASSERT_NEAR(y[i], row < first ? -1.0 : want, limit) << vectors << " vectors, row " << row;
+          ASSERT_NEAR(y[i], want, limit) << vectors << " vectors, row " << row;
+          ASSERT_NEAR(some[i], row < first ? -1.0 : want, limit) << vectors << " vectors, row " << row;
         }
       }
     }
+  });
+}
+
+TEST(RowPieces, HaveEveryRowOnce) {
+  on_every_target([] {
+    for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8})
+      for (const int64_t first_row : {0, 7})
+        for (const int64_t cols : {3, 200, 3000})
+          for (const int64_t rows : {1, 15, 64, 1000})
+            for (const int64_t vectors : {1, 4, 8})
+              for (const int64_t threads : {1, 2, 7}) {
+                const RowPieces pieces = cut_rows({type, nullptr, first_row, nullptr, cols}, rows, vectors, threads);
+                std::vector<int> times(rows);
+                for (int64_t i = 0; i < pieces.count(); ++i) {
+                  const RowPiece piece = pieces.piece(i);
+                  for (int64_t stream = 0; stream < (piece.apart > 0 ? kStreams : 1); ++stream)
+                    for (int64_t row = 0; row < piece.count; ++row)
+                      ++times.at(piece.begin + stream * piece.apart + row);
+                }
+                ASSERT_EQ(times, std::vector<int>(rows, 1)) << rows << " rows, " << cols << " columns";
+              }
   });
 }
 
@@ -148,7 +174,7 @@ TEST(PackRows, WeightsComeBackScaled) {
 void multiply(const WeightMatrix& w, int64_t rows, int64_t vectors, const float* x, float* y) {
   Vectors ready;
   prepare_vectors(w, vectors, x, w.cols, ready);
-  matvec(w, 0, rows, nullptr, ready, y, rows);
+  matvec(w, {0, rows, 0}, nullptr, ready, y, rows);
 }
 
 // The largest sums of all: long rows of the largest weights by vectors that point where they do.
