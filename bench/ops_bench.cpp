@@ -173,7 +173,8 @@ void time_matvec(benchmark::State& state, int64_t rows, int64_t cols, kernels::W
   const kernels::RowPieces pieces = kernels::cut_rows(matrix_of(packed), rows, vectors, /*num_threads=*/1);
   kernels::Vectors ready;
   for ([[maybe_unused]] auto iteration : state) {
-    kernels::prepare_vectors(matrix_of(packed), vectors, x.const_data_ptr<float>(), cols, ready);
+    kernels::place_vectors(matrix_of(packed), vectors, x.const_data_ptr<float>(), cols, ready);
+    for (int64_t v = 0; v < vectors && packed.scales; ++v) kernels::round_vector(matrix_of(packed), v, ready);
     for (int64_t i = 0; i < pieces.count(); ++i)
       kernels::matvec(matrix_of(packed), pieces.piece(i), nullptr, ready, y.mutable_data_ptr<float>(), rows);
   }

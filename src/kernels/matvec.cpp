@@ -14,16 +14,15 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-void RoundVectors(WeightType type, int64_t cols, Vectors& out) {
-  const int64_t even = RegistersPerPanel(cols) * kRegisterColumns;
-  const float longest = type == WeightType::kBF16 ? kLongestBesideShorts : kLongestBesideBytes;
-  out.shorts.resize(out.count * even);
-  out.scales.resize(out.count);
-  for (int64_t v = 0; v < out.count; ++v) {
-    int16_t* shorts = out.shorts.data() + v * even;
-    out.scales[v] = round_to_shorts(cols, out.data + v * out.stride, longest, Factor::kAny, shorts);
-    if (even > cols) shorts[cols] = 0;
-  }
+// Numbers of a vector that meets integers, none of a register left out.
+int64_t EvenColumns(int64_t cols) { return RegistersPerPanel(cols) * kRegisterColumns; }
+
+void RoundVector(const WeightMatrix& w, int64_t vector, Vectors& out) {
+  const int64_t even = EvenColumns(w.cols);
+  const float longest = w.type == WeightType::kBF16 ? kLongestBesideShorts : kLongestBesideBytes;
+  int16_t* shorts = out.shorts.data() + vector * even;
+  out.scales[vector] = round_to_shorts(w.cols, out.data + vector * out.stride, longest, Factor::kAny, shorts);
+  if (even > w.cols) shorts[w.cols] = 0;
 }
 
 void Products(const WeightMatrix& w, const RowPiece& rows, const float* bias, const Vectors& x, float* y,
@@ -62,14 +61,21 @@ HWY_AFTER_NAMESPACE();
 namespace pmnet::kernels {
 
 HWY_EXPORT(CutRows);
+HWY_EXPORT(EvenColumns);
 HWY_EXPORT(Products);
-HWY_EXPORT(RoundVectors);
+HWY_EXPORT(RoundVector);
 
-void prepare_vectors(const WeightMatrix& w, int64_t count, const float* x, int64_t x_stride, Vectors& out) {
+void place_vectors(const WeightMatrix& w, int64_t count, const float* x, int64_t x_stride, Vectors& out) {
   out.count = count;
   out.stride = x_stride;
   out.data = x;
-  if (w.type != WeightType::kF32) HWY_DYNAMIC_DISPATCH(RoundVectors)(w.type, w.cols, out);
+  if (w.type == WeightType::kF32) return;
+  out.shorts.resize(count * HWY_DYNAMIC_DISPATCH(EvenColumns)(w.cols));
+  out.scales.resize(count);
+}
+
+void round_vector(const WeightMatrix& w, int64_t vector, Vectors& out) {
+  HWY_DYNAMIC_DISPATCH(RoundVector)(w, vector, out);
 }
 
 void matvec(const WeightMatrix& w, const RowPiece& rows, const float* bias, const Vectors& x, float* y,

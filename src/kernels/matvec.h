@@ -30,7 +30,9 @@ struct Vectors {
 };
 
 // `out` may hold the vectors of an earlier product, whose memory is used again.
-void prepare_vectors(const WeightMatrix& w, int64_t count, const float* x, int64_t x_stride, Vectors& out);
+void place_vectors(const WeightMatrix& w, int64_t count, const float* x, int64_t x_stride, Vectors& out);
+// Of the vectors placed there, one that will meet integers: they all have to be rounded.
+void round_vector(const WeightMatrix& w, int64_t vector, Vectors& out);
 
 // Where memory is waited for, which answers faster to several streams than to one: so many rows are read at once.
 constexpr int64_t kStreams = 4;

@@ -108,8 +108,11 @@ void multiply_few(const std::vector<FewProduct>& products) {
     if (i > 0 && takes_same_vectors(p, products[i - 1])) {
       shares[i].vectors = shares[i - 1].vectors;
     } else {
-      kernels::prepare_vectors(p.weight, p.vectors, p.x, p.x_stride, shares[i].ready);
-      shares[i].vectors = &shares[i].ready;
+      kernels::Vectors& ready = shares[i].ready;
+      kernels::place_vectors(p.weight, p.vectors, p.x, p.x_stride, ready);
+      if (p.weight.type != WeightType::kF32)
+        share_pieces(p.vectors, [&](int64_t v) { kernels::round_vector(p.weight, v, ready); });
+      shares[i].vectors = &ready;
     }
     shares[i].pieces = kernels::cut_rows(p.weight, p.rows, p.vectors, at::get_num_threads());
     shares[i].first_piece = pieces;

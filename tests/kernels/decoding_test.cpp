@@ -97,6 +97,13 @@ struct Weights {
   }
 };
 
+Vectors make_ready(const WeightMatrix& w, int64_t count, const float* x, int64_t stride) {
+  Vectors ready;
+  place_vectors(w, count, x, stride, ready);
+  for (int64_t v = 0; v < count && w.type != WeightType::kF32; ++v) round_vector(w, v, ready);
+  return ready;
+}
+
 // Vectors that fill tiles and vectors left over, in shapes that no block, register or group of streams divides; all
 // rows in pieces, and some from the middle of a panel.
 TEST(MatVec, IsTheProduct) {
@@ -111,8 +118,7 @@ TEST(MatVec, IsTheProduct) {
       for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 7, 16, 32}) {
         const int64_t stride = cols + 3;
         const auto x = normal(vectors * stride, 7);
-        Vectors ready;
-        prepare_vectors(w, vectors, x.data(), stride, ready);
+        const Vectors ready = make_ready(w, vectors, x.data(), stride);
         std::vector<float> y(vectors * rows), some(vectors * rows, -1.0f);
         const RowPieces pieces = cut_rows(w, rows, vectors, threads);
         ASSERT_TRUE(pieces.groups > 0 || vectors > 1);
@@ -172,9 +178,7 @@ TEST(PackRows, WeightsComeBackScaled) {
 
 // y [vectors, rows] = x [vectors, cols] W^T.
 void multiply(const WeightMatrix& w, int64_t rows, int64_t vectors, const float* x, float* y) {
-  Vectors ready;
-  prepare_vectors(w, vectors, x, w.cols, ready);
-  matvec(w, {0, rows, 0}, nullptr, ready, y, rows);
+  matvec(w, {0, rows, 0}, nullptr, make_ready(w, vectors, x, w.cols), y, rows);
 }
 
 // The largest sums of all: long rows of the largest weights by vectors that point where they do.
