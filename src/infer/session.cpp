@@ -37,7 +37,7 @@ Tensor Session::run(const Tensor& ids, bool all_logits) {
   for (int64_t begin = 0; begin < T; begin += chunk) {
     const int64_t count = std::min(chunk, T - begin);
     const Tensor hidden = model_->hidden(ids.narrow(1, begin, count), &state_, options, nullptr);
-    const Tensor wanted = all_logits ? hidden : hidden.narrow(1, count - 1, 1);
+    const Tensor wanted = all_logits || count == 1 ? hidden : hidden.narrow(1, count - 1, 1);
     if (all_logits || begin + count == T) pieces.push_back(ops::packed_linear(wanted, head_, std::nullopt));
   }
   if (pieces.empty()) return at::empty({batch(), 0, model_->vocab_size()}, model_->head_weight().options());

@@ -29,6 +29,15 @@ bool takes_same_vectors(const FewProduct& a, const FewProduct& b) {
          a.weight.type == b.weight.type;
 }
 
+// A few at a time: one takes less time than to call another thread.
+void round_all(const FewProduct& p, kernels::Vectors& vectors) {
+  constexpr int64_t kTogether = 4;
+  share_pieces((p.vectors + kTogether - 1) / kTogether, [&](int64_t piece) {
+    const int64_t end = std::min((piece + 1) * kTogether, p.vectors);
+    for (int64_t v = piece * kTogether; v < end; ++v) kernels::round_vector(p.weight, v, vectors);
+  });
+}
+
 }  // namespace
 
 PackedWeight PackedWeight::rows(int64_t begin, int64_t count) const {
@@ -73,18 +82,15 @@ Tensor unpack_weight(const PackedWeight& w) {
 Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bias) {
   const int64_t rows = w.num_outputs, cols = w.num_inputs;
   TORCH_CHECK(x.size(-1) == cols, "packed_linear: x has width ", x.size(-1), ", the weight has ", cols, " columns");
-  if (!fast_path(x)) return at::linear(x, unpack_weight(w), or_undefined(bias));
-  const Tensor vectors = x.contiguous().view({-1, cols});
+  const int64_t vectors = cols > 0 ? x.numel() / cols : 0;
+  if (!fast_path(x) || vectors > kFewVectors) return at::linear(x, unpack_weight(w), or_undefined(bias));
+  const Tensor rows_in = x.contiguous(), shift = bias ? bias->contiguous() : Tensor();
   auto sizes = x.sizes().vec();
   sizes.back() = rows;
-  if (vectors.size(0) <= kFewVectors) {
-    Tensor y = at::empty({vectors.size(0), rows}, x.options());
-    const Tensor shift = bias ? bias->contiguous() : Tensor();
-    multiply_few({{matrix_of(w), rows, data_or_null<float>(shift), vectors.size(0), vectors.const_data_ptr<float>(),
-                   cols, y.mutable_data_ptr<float>(), rows}});
-    return y.view(sizes);
-  }
-  return at::linear(x, unpack_weight(w), or_undefined(bias));
+  Tensor y = at::empty(sizes, x.options());
+  multiply_few({{matrix_of(w), rows, data_or_null<float>(shift), vectors, rows_in.const_data_ptr<float>(), cols,
+                 y.mutable_data_ptr<float>(), rows}});
+  return y;
 }
 
 kernels::WeightMatrix matrix_of(const PackedWeight& w, int64_t first_row) {
@@ -110,8 +116,7 @@ void multiply_few(const std::vector<FewProduct>& products) {
     } else {
       kernels::Vectors& ready = shares[i].ready;
       kernels::place_vectors(p.weight, p.vectors, p.x, p.x_stride, ready);
-      if (p.weight.type != WeightType::kF32)
-        share_pieces(p.vectors, [&](int64_t v) { kernels::round_vector(p.weight, v, ready); });
+      if (p.weight.type != WeightType::kF32) round_all(p, ready);
       shares[i].vectors = &ready;
     }
     shares[i].pieces = kernels::cut_rows(p.weight, p.rows, p.vectors, at::get_num_threads());

@@ -20,7 +20,13 @@ void share_pieces(int64_t count, const Body& body) {
     int64_t end;
   };
   const int64_t threads = std::min<int64_t>(count, at::get_num_threads());
-  std::vector<Stretch> stretches(threads);
+  if (threads <= 1) {
+    for (int64_t piece = 0; piece < count; ++piece) body(piece);
+    return;
+  }
+  thread_local std::vector<Stretch> kept;  // for its memory
+  if (static_cast<int64_t>(kept.size()) < threads) kept = std::vector<Stretch>(threads);
+  std::vector<Stretch>& stretches = kept;
   for (int64_t t = 0; t < threads; ++t) {
     stretches[t].next = count * t / threads;
     stretches[t].end = count * (t + 1) / threads;

@@ -15,7 +15,7 @@ namespace {
 
 class Team {
  public:
-  using Work = std::function<void(int64_t)>;
+  using Work = c10::function_ref<void(int64_t)>;
 
   // Of a thread that is not the leader's, until the team is dismissed.
   void stand_by() {
@@ -90,7 +90,7 @@ thread_local Team* led_team = nullptr;  // by this thread, which is not at work 
 
 }  // namespace
 
-void with_team(const std::function<void()>& body) {
+void with_team(c10::function_ref<void()> body) {
   if (led_team != nullptr) return body();
   Team team;
   at::parallel_for(0, at::get_num_threads(), /*grain_size=*/1, [&](int64_t first, int64_t) {
@@ -107,7 +107,7 @@ void with_team(const std::function<void()>& body) {
   });
 }
 
-void run_on_threads(int64_t count, const std::function<void(int64_t)>& work) {
+void run_on_threads(int64_t count, c10::function_ref<void(int64_t)> work) {
   if (count <= 1) {
     if (count == 1) work(0);
     return;

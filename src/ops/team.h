@@ -1,16 +1,17 @@
 // Threads that stand by for work. Decoding a byte shares out a hundred stretches of work of some 20 microseconds; to
 // open a parallel region for each costs 3 of them, to tell a thread that waits already a tenth of that.
 #pragma once
+#include <c10/util/FunctionRef.h>
+
 #include <cstdint>
-#include <functional>
 
 namespace pmnet::ops {
 
 // body() on this thread. Meanwhile all threads of the library stand by for run_on_threads.
-void with_team(const std::function<void()>& body);
+void with_team(c10::function_ref<void()> body);
 
 // work(i) for i in [0, count), each on a thread of its own as far as there are threads: of this thread's team if it has
 // one, else of a new parallel region.
-void run_on_threads(int64_t count, const std::function<void(int64_t)>& work);
+void run_on_threads(int64_t count, c10::function_ref<void(int64_t)> work);
 
 }  // namespace pmnet::ops
