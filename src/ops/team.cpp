@@ -3,7 +3,6 @@
 #include <ATen/Parallel.h>
 #include <hwy/cache_control.h>
 
-#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
