@@ -1,5 +1,5 @@
-// Threads that stand by for work. Decoding a byte shares out a hundred stretches of work of some 20 microseconds; to
-// open a parallel region for each costs 3 of them, to tell a thread that waits already a tenth of that.
+// Threads that stand by for work. Decoding a byte shares out some 90 stretches of work, many of 20 microseconds; to
+// open and close a parallel region for each costs 3 of them, to call a thread that waits already and to wait for it 1.
 #pragma once
 #include <c10/util/FunctionRef.h>
 
