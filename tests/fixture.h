@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "config/config_json.h"
-#include "formats/safetensors.h"
+#include "io/safetensors.h"
 #include "model/language_model.h"
 
 namespace pmnet {

@@ -6,8 +6,8 @@
 #include <pmnet/base/amx_guard.h>
 #include <pmnet/base/error.h>
 #include <pmnet/base/version.h>
-#include <pmnet/checkpoint/checkpoint.h>
-#include <pmnet/infer/session.h>
+#include <pmnet/model/model_folder.h>
+#include <pmnet/engine/session.h>
 
 #include <cmath>
 #include <iostream>

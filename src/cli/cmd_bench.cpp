@@ -6,8 +6,8 @@
 #include "base/atomic_folder.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "benchmark/peers.h"
-#include "benchmark/table.h"
+#include "bench/peers.h"
+#include "bench/table.h"
 #include "cli/commands.h"
 #include "report/progress.h"
 

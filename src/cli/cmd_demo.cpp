@@ -16,7 +16,7 @@
 #include "cli/commands.h"
 #include "cli/demo_streaming.h"
 #include "cli/demo_text.h"
-#include "infer/generator.h"
+#include "engine/generator.h"
 #include "report/curves.h"
 #include "report/number_format.h"
 #include "report/table.h"

@@ -17,7 +17,7 @@
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/seed_option.h"
-#include "infer/generator.h"
+#include "engine/generator.h"
 #include "report/number_format.h"
 #include "report/progress.h"
 #include "train/open_model.h"

@@ -10,7 +10,7 @@
 #include "base/machine.h"
 #include "cli/commands.h"
 #include "cli/model_info.h"
-#include "infer/bf16_check.h"
+#include "engine/bf16_check.h"
 
 namespace pmnet {
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
-#include "checkpoint/checkpoint.h"
+#include "model/model_folder.h"
 #include "cli/commands.h"
 #include "cli/seed_option.h"
 #include "config/costs.h"

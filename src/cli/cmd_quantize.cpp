@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "checkpoint/checkpoint.h"
+#include "model/model_folder.h"
 #include "cli/commands.h"
 #include "eval/stream_scorer.h"
-#include "infer/packed_model.h"
+#include "engine/packed_model.h"
 
 namespace pmnet {
 

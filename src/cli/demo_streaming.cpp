@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "data/byte_tokenizer.h"
-#include "infer/session.h"
+#include "engine/session.h"
 #include "report/number_format.h"
 #include "report/table.h"
 

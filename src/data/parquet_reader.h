@@ -1,6 +1,6 @@
 #pragma once
 #include "data/byte_source.h"
-#include "parquet/parquet_module.h"
+#include "data/parquet_module.h"
 
 namespace pmnet {
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "eval/stream_scorer.h"
-#include "formats/npz.h"
+#include "io/npz.h"
 #include "model/pmnet.h"
 #include "ops/reference.h"
 

@@ -7,7 +7,7 @@
 #include <numbers>
 
 #include "base/error.h"
-#include "infer/session.h"
+#include "engine/session.h"
 
 namespace pmnet {
 

@@ -4,7 +4,7 @@
 
 #include "config/train_config.h"
 #include "data/batcher.h"
-#include "dist/process_group.h"
+#include "train/process_group.h"
 #include "model/language_model.h"
 #include "report/metrics_log.h"
 #include "train/stop_check.h"

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "config/presets.h"
-#include "infer/packed_model.h"
+#include "engine/packed_model.h"
 #include "train/run_checkpoint.h"
 
 namespace pmnet {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <string>
 
-#include "checkpoint/checkpoint.h"
+#include "model/model_folder.h"
 
 namespace pmnet {
 

@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/tensors.h"
-#include "infer/session.h"
+#include "model/model_folder.h"
+#include "model/tensors.h"
+#include "engine/session.h"
 #include "train/optimizer.h"
 #include "train/sequence_loss.h"
 

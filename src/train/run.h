@@ -6,7 +6,7 @@
 
 #include "config/costs.h"
 #include "config/train_config.h"
-#include "dist/process_group.h"
+#include "train/process_group.h"
 
 namespace pmnet {
 

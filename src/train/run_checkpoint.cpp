@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/version.h"
-#include "checkpoint/tensors.h"
-#include "formats/file_hash.h"
+#include "model/tensors.h"
+#include "io/file_hash.h"
 
 namespace pmnet {
 

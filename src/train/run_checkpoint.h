@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
+#include "model/model_folder.h"
 #include "train/optimizer.h"
 #include "train/trainer.h"
 

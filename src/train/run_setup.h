@@ -4,12 +4,12 @@
 #include <memory>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
+#include "model/model_folder.h"
 #include "config/costs.h"
 #include "config/train_config.h"
 #include "data/corpus.h"
 #include "data/windows.h"
-#include "dist/process_group.h"
+#include "train/process_group.h"
 
 namespace pmnet {
 

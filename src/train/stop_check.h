@@ -2,7 +2,7 @@
 #include <chrono>
 
 #include "base/stop_signal.h"
-#include "dist/process_group.h"
+#include "train/process_group.h"
 
 namespace pmnet {
 

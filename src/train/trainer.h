@@ -6,8 +6,8 @@
 
 #include "config/train_config.h"
 #include "data/batcher.h"
-#include "dist/gradient_reducer.h"
-#include "dist/process_group.h"
+#include "train/gradient_reducer.h"
+#include "train/process_group.h"
 #include "model/language_model.h"
 #include "train/optimizer.h"
 #include "train/schedule.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "checkpoint/checkpoint.h"
+#include "model/model_folder.h"
 #include "cli/program.h"
 #include "temporary_folder.h"
 

@@ -2,7 +2,7 @@
 
 #include "base/file.h"
 #include "cli/program.h"
-#include "formats/python.h"
+#include "io/python.h"
 #include "temporary_folder.h"
 
 namespace pmnet {

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "checkpoint/checkpoint.h"
+#include "model/model_folder.h"
 #include "experiments/recall.h"
 #include "experiments/run_experiment.h"
 #include "temporary_folder.h"

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "checkpoint/tensors.h"
+#include "model/tensors.h"
 #include "temporary_folder.h"
 #include "user_error_of.h"
 

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/file_calls.h"
-#include "checkpoint/checkpoint.h"
-#include "checkpoint/tensors.h"
+#include "model/model_folder.h"
+#include "model/tensors.h"
 #include "report/metrics_log.h"
 #include "train/run_checkpoint.h"
 #include "train/run_files.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <thread>
 
-#include "checkpoint/checkpoint.h"
+#include "model/model_folder.h"
 #include "fixture.h"
 #include "train/batch_source.h"
 #include "train/run_files.h"

@@ -1,0 +1,92 @@
+#include "bench/table.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/machine.h"
+#include "base/version.h"
+#include "config/costs.h"
+#include "report/plot.h"
+#include "report/table.h"
+
+namespace pmnet {
+
+double limit_of(const BenchCase& c, const BenchResult& machine) {
+  const AnyConfig config = config_of(c);
+  if (c.what == "decode")  // one step reads the weights once, whatever the batch
+    return machine.read_bytes_per_second / weight_bytes(config, c.weights) * static_cast<double>(c.batch);
+  const double training = training_flop_per_byte(config, c.context);
+  return machine.gemm_flops / (c.what == "train" ? training : training / 3);
+}
+
+std::string bench_table(const std::vector<BenchRow>& rows) {
+  Table table({"what", "model", "context", "batch", "bytes/s", "spread", "of limit", "peak memory"});
+  std::string reasons;  // below the table: they are long
+  for (const BenchRow& row : rows) {
+    if (!row.error.empty()) {
+      table.add_row(
+          {row.what, row.label, fmt::format("{}", row.context), fmt::format("{}", row.batch), "failed", "", "", ""});
+      reasons += fmt::format("\n{} failed: {}\n", row.label, row.error);
+      continue;
+    }
+    table.add_row({row.what, row.label, fmt::format("{}", row.context), fmt::format("{}", row.batch),
+                   fmt::format("{:.1f}", row.rate.median), fmt::format("{:.1f} - {:.1f}", row.rate.low, row.rate.high),
+                   row.share > 0 ? fmt::format("{:.0f}%", 100 * row.share) : "",
+                   fmt::format("{:.2f} GB", static_cast<double>(row.peak_bytes) / 1e9)});
+  }
+  return table.text() + reasons;
+}
+
+std::string bench_json(const std::vector<BenchRow>& rows, const BenchResult& machine, int threads) {
+  const Machine info = query_machine();
+  nlohmann::json out{{"pmnet", version()},
+                     {"revision", source_revision()},
+                     {"processor", info.processor},
+                     {"threads", threads},
+                     {"gemm_flops", machine.gemm_flops},
+                     {"cube_flops", machine.cube_flops},
+                     {"shape_flops", machine.shape_flops},
+                     {"read_bytes_per_second", machine.read_bytes_per_second},
+                     {"rows", nlohmann::json::array()}};
+  for (const BenchRow& row : rows)
+    out["rows"].push_back({{"what", row.what},
+                           {"label", row.label},
+                           {"context", row.context},
+                           {"batch", row.batch},
+                           {"bytes_per_second", row.rate.median},
+                           {"low", row.rate.low},
+                           {"high", row.rate.high},
+                           {"limit", row.share > 0 ? row.rate.median / row.share : 0},
+                           {"share_of_limit", row.share},
+                           {"peak_bytes", row.peak_bytes},
+                           {"error", row.error}});
+  return out.dump(1);
+}
+
+void plot_bench(const std::vector<BenchRow>& rows, const std::string& file) {
+  std::map<std::string, Series> by_label;
+  for (const BenchRow& row : rows) {
+    if (!row.error.empty()) continue;
+    const std::string name =
+        fmt::format("{}, {}{}", row.what, row.label, row.batch > 1 ? fmt::format(", batch {}", row.batch) : "");
+    Series& series = by_label[name];
+    series.name = name;
+    series.x.push_back(static_cast<double>(row.context));
+    series.y.push_back(row.rate.median);
+    series.low.push_back(row.rate.low);
+    series.high.push_back(row.rate.high);
+  }
+  LineChart chart{.title = "Speed by context length",
+                  .x_label = "context, bytes",
+                  .y_label = "bytes per second",
+                  .x_scale = Scale::Log2,
+                  .y_scale = Scale::Log10,
+                  .series = {},
+                  .markers = {}};
+  for (auto& [label, series] : by_label) chart.series.push_back(series);
+  write_chart(chart, file);
+}
+
+}  // namespace pmnet

@@ -1,0 +1,57 @@
+// PROMPT -> TEXT: reads a prompt of any length into a session, then writes byte after byte.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/byte_tokenizer.h"
+#include "engine/sampler.h"
+#include "engine/session.h"
+
+namespace pmnet {
+
+struct GenerateSettings {
+  SamplingSettings sampling;
+  int64_t max_bytes = 256;
+  std::vector<std::string> stop;  // ends at the first of these, which is not given out
+
+  // One sentence per problem, by the names of the program's options; empty when usable.
+  std::vector<std::string> problems() const;
+};
+
+enum class StopReason { kMaxBytes, kEndOfText, kStopString, kReceiver };
+
+struct GenerateResult {
+  StopReason reason = StopReason::kMaxBytes;
+  int64_t bytes = 0;  // written by the model, a stop string included
+};
+
+// Of one stream. The session must outlive the generator and have one row.
+class Generator {
+ public:
+  explicit Generator(Session& session);
+
+  // More of the prompt. A stream that has read nothing yet begins with BOS. The model sees chunks of the same size
+  // however the prompt is cut into pieces, so the cut never shows in the result.
+  void read(std::string_view bytes);
+
+  // Takes bytes as they become final; false stops, as when nobody listens any more.
+  using Receiver = std::function<bool(std::string_view bytes)>;
+
+  // The session has then read every byte that was written; EOS is not read, so that the text can be continued.
+  GenerateResult generate(const GenerateSettings& settings, const Receiver& receive);
+
+  // Reads what is left of the prompt; generate() does so by itself.
+  void finish_prompt();
+  int64_t prompt_bytes() const { return prompt_bytes_; }
+
+ private:
+  Session& session_;
+  ByteTokenizer tokenizer_;
+  std::vector<int64_t> waiting_;  // for a full chunk
+  int64_t prompt_bytes_ = 0;
+};
+
+}  // namespace pmnet
