@@ -1,13 +1,16 @@
 # Arrow and Parquet for C++ as shipped inside the pyarrow wheel, which has neither CMake files nor unversioned library
 # names. Optional: without it .parquet inputs are refused with advice.
 #
-# Input:  PMNET_PYARROW_ROOT (folder of the `pyarrow` package); looked for beside torch when empty.
+# Input:  PMNET_PYARROW_ROOT (folder of the `pyarrow` package); looked for beside torch and in .venv when empty.
 # Output: target pmnet::parquet when found
 if(NOT PMNET_PYARROW_ROOT)
+  file(GLOB _candidates "${PMNET_GLOB_ROOT}/.venv/lib/python3*/site-packages/pyarrow")
   get_filename_component(_beside_torch "${PMNET_TORCH_ROOT}/../pyarrow" ABSOLUTE)
-  if(EXISTS "${_beside_torch}/include/parquet/file_reader.h")
-    set(PMNET_PYARROW_ROOT "${_beside_torch}" CACHE PATH "Folder of the pyarrow package" FORCE)
-  endif()
+  foreach(_candidate "${_beside_torch}" ${_candidates})
+    if(EXISTS "${_candidate}/include/parquet/file_reader.h" AND NOT PMNET_PYARROW_ROOT)
+      set(PMNET_PYARROW_ROOT "${_candidate}" CACHE PATH "Folder of the pyarrow package" FORCE)
+    endif()
+  endforeach()
 endif()
 if(PMNET_PYARROW_ROOT AND NOT TARGET pmnet::parquet)
   file(GLOB _arrow_library "${PMNET_PYARROW_ROOT}/libarrow.so.[0-9]*")
@@ -22,5 +25,5 @@ if(PMNET_PYARROW_ROOT AND NOT TARGET pmnet::parquet)
   endif()
 endif()
 if(NOT TARGET pmnet::parquet)
-  message(STATUS "pyarrow not found: .parquet inputs will be refused (pip install pyarrow, then configure again)")
+  message(STATUS "pyarrow not found: .parquet inputs will be refused (./pmnet setup installs it)")
 endif()

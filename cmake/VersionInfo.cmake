@@ -4,7 +4,7 @@ set(PMNET_REVISION_HEADER "${CMAKE_BINARY_DIR}/generated/revision.h")
 add_custom_target(pmnet_revision
   COMMAND ${CMAKE_COMMAND} "-DSOURCE=${CMAKE_CURRENT_SOURCE_DIR}" "-DHEADER=${PMNET_REVISION_HEADER}"
           -P "${CMAKE_CURRENT_SOURCE_DIR}/cmake/write_revision.cmake"
-  BYPRODUCTS "${PMNET_REVISION_HEADER}" VERBATIM)
+  BYPRODUCTS "${PMNET_REVISION_HEADER}" COMMENT "Looking up the revision" VERBATIM)
 set_source_files_properties("${CMAKE_CURRENT_SOURCE_DIR}/src/base/version.cpp" PROPERTIES
   INCLUDE_DIRECTORIES "${CMAKE_BINARY_DIR}/generated"
   COMPILE_DEFINITIONS
