@@ -14,11 +14,11 @@
 #include "base/machine.h"
 #include "base/statistics.h"
 #include "bench/limits.h"
-#include "model/model_folder.h"
 #include "config/costs.h"
 #include "config/presets.h"
 #include "engine/packed_model.h"
 #include "engine/session.h"
+#include "model/model_folder.h"
 #include "train/sequence_loss.h"
 
 namespace pmnet {
@@ -94,7 +94,7 @@ BenchResult decode(const BenchCase& c, const std::shared_ptr<const LanguageModel
 }
 
 BenchResult limits(const BenchCase& c) {
-  const AnyConfig config = config_of(c);
+  const ModelConfig config = config_of(c);
   BenchResult result;
   result.cube_flops = measure_cube_flops();
   result.shape_flops = measure_shape_flops(products_of(config, c.batch, c.context));
@@ -107,15 +107,15 @@ BenchResult limits(const BenchCase& c) {
 
 }  // namespace
 
-AnyConfig config_of(const BenchCase& c) {
-  const ModelConfig model = preset(c.preset);
+ModelConfig config_of(const BenchCase& c) {
+  const PmnetConfig model = preset(c.preset);
   if (c.arch == "pmnet") return model;
   if (c.arch == "transformer") return transformer_like(model);
   if (c.arch == "mamba") return mamba_like(model);
   fail("unknown architecture '{}'; expected pmnet, transformer or mamba", c.arch);
 }
 
-double weight_bytes(const AnyConfig& config, const std::string& weights) {
+double weight_bytes(const ModelConfig& config, const std::string& weights) {
   const double bytes = weights == "int8" ? 1 : weights == "bf16" ? 2 : 4;
   return bytes * static_cast<double>(parameter_count(config));
 }

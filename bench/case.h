@@ -33,10 +33,10 @@ struct BenchResult {
 };
 
 // The configuration a case measures.
-AnyConfig config_of(const BenchCase& bench_case);
+ModelConfig config_of(const BenchCase& bench_case);
 
 // Parameters as stored for decoding, in bytes: what one decoding step has to read.
-double weight_bytes(const AnyConfig& config, const std::string& weights);
+double weight_bytes(const ModelConfig& config, const std::string& weights);
 
 BenchResult run_case(const BenchCase& bench_case);
 

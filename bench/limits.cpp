@@ -47,7 +47,7 @@ void append(std::vector<Product>& to, const std::vector<Product>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-std::vector<Product> products(const ModelConfig& c, int64_t rows) {
+std::vector<Product> products(const PmnetConfig& c, int64_t rows) {
   const double L = c.num_layers, levels = c.num_levels();
   const int64_t d = c.hidden_size, M = c.memory_size, N = c.num_memory, R = c.num_read_heads;
   std::vector<Product> all = attention_products(rows, d, c.num_heads, c.num_kv_heads, c.head_dim, L);
@@ -79,7 +79,7 @@ std::vector<Product> products(const MambaConfig& c, int64_t rows) {
 
 }  // namespace
 
-std::vector<Product> products_of(const AnyConfig& config, int64_t batch, int64_t context) {
+std::vector<Product> products_of(const ModelConfig& config, int64_t batch, int64_t context) {
   return std::visit([&](const auto& c) { return products(c, batch * context); }, config);
 }
 

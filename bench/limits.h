@@ -17,7 +17,7 @@ struct Product {
 };
 
 // The matrix products of one forward pass over a batch.
-std::vector<Product> products_of(const AnyConfig& config, int64_t batch, int64_t context);
+std::vector<Product> products_of(const ModelConfig& config, int64_t batch, int64_t context);
 
 double measure_cube_flops();
 double measure_shape_flops(const std::vector<Product>& products);

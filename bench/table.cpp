@@ -14,7 +14,7 @@
 namespace pmnet {
 
 double limit_of(const BenchCase& c, const BenchResult& machine) {
-  const AnyConfig config = config_of(c);
+  const ModelConfig config = config_of(c);
   if (c.what == "decode")  // one step reads the weights once, whatever the batch
     return machine.read_bytes_per_second / weight_bytes(config, c.weights) * static_cast<double>(c.batch);
   const double training = training_flop_per_byte(config, c.context);

@@ -8,7 +8,6 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
-#include "model/model_folder.h"
 #include "config/costs.h"
 #include "data/permutation.h"
 #include "data/stories.h"
@@ -16,6 +15,7 @@
 #include "eval/score_files.h"
 #include "experiments/compare_settings.h"
 #include "experiments/task_training.h"
+#include "model/model_folder.h"
 #include "report/curves.h"
 #include "report/number_format.h"
 #include "train/evaluator.h"
@@ -154,7 +154,7 @@ json CompareExperiment::train(const std::string& name, int64_t seed, PartContext
     fail("the texts are not those that this experiment began with (their fingerprint was {} and is {}); restore them",
          before, texts.fingerprint());
   TaskTraining training = this->training(name, seed);
-  const ModelConfig reference = settings_.pmnet_config();
+  const PmnetConfig reference = settings_.pmnet_config();
   BatchOptions options;
   options.rows = settings_.batch;
   options.context = settings_.context;
@@ -178,7 +178,7 @@ Part CompareExperiment::train_part(const std::string& name, int64_t seed) const 
   Part part;
   part.name = CompareSettings::train_part(name, seed);
   part.timed_as = "train " + name;
-  const AnyConfig config = settings_.config_of(name);
+  const ModelConfig config = settings_.config_of(name);
   part.cost.parameters = parameter_count(config);
   part.cost.bytes = trained_bytes();
   part.cost.flop = part.cost.bytes * training_flop_per_byte(config, settings_.context);

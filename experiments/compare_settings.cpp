@@ -92,11 +92,11 @@ const std::vector<std::string>& CompareSettings::trainings() {
   return names;
 }
 
-AnyConfig CompareSettings::config_of(const std::string& training) const {
-  AnyConfig config = model_config(training == "transformer" ? Contender::kTransformer
-                                  : training == "mamba"     ? Contender::kMamba
-                                                            : Contender::kPmnet);
-  if (auto* pmnet = std::get_if<ModelConfig>(&config)) pmnet->attention_dropout = dropout;
+ModelConfig CompareSettings::config_of(const std::string& training) const {
+  ModelConfig config = model_config(training == "transformer" ? Contender::kTransformer
+                                    : training == "mamba"     ? Contender::kMamba
+                                                              : Contender::kPmnet);
+  if (auto* pmnet = std::get_if<PmnetConfig>(&config)) pmnet->attention_dropout = dropout;
   if (auto* transformer = std::get_if<TransformerConfig>(&config)) transformer->attention_dropout = dropout;
   return config;
 }

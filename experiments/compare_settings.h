@@ -25,7 +25,7 @@ struct CompareSettings : TaskSettings {
   // The four trainings; `pmnet without recurrence` is the window-only PMNet: the same parameters, but its memory keeps
   // nothing while it is trained.
   static const std::vector<std::string>& trainings();  // pmnet, pmnet without recurrence, transformer, mamba
-  AnyConfig config_of(const std::string& training) const;
+  ModelConfig config_of(const std::string& training) const;
   TrainConfig train_config_of(const std::string& training, int64_t seed) const;
   static std::string train_part(const std::string& training, int64_t seed);
 };

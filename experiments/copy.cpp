@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "model/model_folder.h"
 #include "config/costs.h"
+#include "model/model_folder.h"
 
 namespace pmnet {
 
@@ -191,7 +191,7 @@ Part CopyExperiment::train_part(const Arm& arm) const {
 }
 
 Part CopyExperiment::test_part(const Arm& arm) const {
-  const AnyConfig model = settings_.model_config(arm.contender);
+  const ModelConfig model = settings_.model_config(arm.contender);
   Part part;
   part.name = arm.test_name();
   part.cost.parameters = parameter_count(model);

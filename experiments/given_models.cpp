@@ -16,7 +16,7 @@ std::vector<GivenModel> given_models(const std::vector<std::string>& models, Rec
     const NamedModel named = parse_named_model(text);
     for (const GivenModel& other : given)
       if (other.label == named.label) fail("two models are called '{}'; give them different labels", named.label);
-    const AnyConfig config = read_config(weights_folder(named.folder) / "config.json").config;
+    const ModelConfig config = read_config(weights_folder(named.folder) / "config.json").config;
     given.push_back({named.label, config, named.folder, ""});
   }
   if (!given.empty()) return given;

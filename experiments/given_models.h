@@ -11,7 +11,7 @@ namespace pmnet {
 
 struct GivenModel {
   std::string label;
-  AnyConfig config;
+  ModelConfig config;
   std::string folder;    // empty: what the comparison trained as...
   std::string training;  // ...this
 };

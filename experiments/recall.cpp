@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "model/model_folder.h"
 #include "config/costs.h"
+#include "model/model_folder.h"
 #include "report/number_format.h"
 
 namespace pmnet {
@@ -171,7 +171,7 @@ Part RecallExperiment::train_part(Contender contender, int64_t seed) const {
 }
 
 Part RecallExperiment::test_part(const RecallCandidate& candidate, int64_t seed) const {
-  const AnyConfig model = settings_.model_config(candidate.contender);
+  const ModelConfig model = settings_.model_config(candidate.contender);
   const std::vector<int64_t> distances = distances_of(candidate);
   const int64_t longest = distances.empty() ? 1 : distances.back() + 1;
   Part part;

@@ -77,8 +77,8 @@ std::vector<std::string> TaskSettings::problems() {
   return pmnet_config().problems();
 }
 
-ModelConfig TaskSettings::pmnet_config() const {
-  ModelConfig config;
+PmnetConfig TaskSettings::pmnet_config() const {
+  PmnetConfig config;
   config.hidden_size = hidden;
   config.intermediate_size = intermediate;
   config.num_layers = layers;
@@ -94,8 +94,8 @@ ModelConfig TaskSettings::pmnet_config() const {
   return config;
 }
 
-AnyConfig TaskSettings::model_config(Contender contender) const {
-  ModelConfig config = pmnet_config();
+ModelConfig TaskSettings::model_config(Contender contender) const {
+  PmnetConfig config = pmnet_config();
   switch (contender) {
     case Contender::kPmnet:
       break;

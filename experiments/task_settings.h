@@ -40,8 +40,8 @@ struct TaskSettings : Settings {
   void visit(const Visitor& visitor) override;
   std::vector<std::string> problems() override;
 
-  ModelConfig pmnet_config() const;
-  AnyConfig model_config(Contender contender) const;
+  PmnetConfig pmnet_config() const;
+  ModelConfig model_config(Contender contender) const;
   TrainConfig train_config(int64_t seed) const;
   // Bytes back that a chain of windows can reach.
   int64_t reach() const { return layers * (window - 1); }

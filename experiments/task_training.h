@@ -13,7 +13,7 @@
 namespace pmnet {
 
 struct TaskTraining {
-  AnyConfig model;
+  ModelConfig model;
   TrainConfig config;  // steps, optimizer, guard, memory switches, seed of the weights, log_every, eval_every
 
   // A pure function of the step and the stage of the curriculum, so that every model of a seed sees the same bytes.

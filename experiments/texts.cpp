@@ -118,7 +118,7 @@ int64_t curve_window(int64_t trained) {
   return window;
 }
 
-PartCost reading_cost(const AnyConfig& config, const BookSettings& books, int64_t limit) {
+PartCost reading_cost(const ModelConfig& config, const BookSettings& books, int64_t limit) {
   const int64_t bytes = limit > 0 ? std::min(limit, books.bytes) : books.bytes;
   PartCost cost;
   cost.parameters = parameter_count(config);

@@ -39,6 +39,6 @@ nlohmann::json score_books(const std::vector<ScoredModel>& models, const BookSet
 int64_t curve_window(int64_t trained);
 
 // What reading the books costs a model that reads at most `limit` bytes of each (0: all).
-PartCost reading_cost(const AnyConfig& config, const BookSettings& books, int64_t limit = 0);
+PartCost reading_cost(const ModelConfig& config, const BookSettings& books, int64_t limit = 0);
 
 }  // namespace pmnet

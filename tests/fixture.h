@@ -24,7 +24,7 @@ using NamedTensors = std::map<std::string, at::Tensor>;
 
 struct Fixture {
   std::filesystem::path dir;
-  AnyConfig config;
+  ModelConfig config;
   NamedTensors weights, expected;
   std::vector<int64_t> chunks;  // of the streamed pass
 };

@@ -10,8 +10,8 @@
 namespace pmnet {
 
 // Five layers of period two: three levels, the last of them short. Grouped queries, sizes no vector width divides.
-inline ModelConfig small_config() {
-  ModelConfig c;
+inline PmnetConfig small_config() {
+  PmnetConfig c;
   c.vocab_size = 40;
   c.hidden_size = 20;
   c.intermediate_size = 28;
@@ -30,12 +30,12 @@ inline ModelConfig small_config() {
   return c;
 }
 
-inline ModelConfig with_full_attention(ModelConfig c) {
+inline PmnetConfig with_full_attention(PmnetConfig c) {
   c.layer_types[1] = c.layer_types[4] = LayerType::kFull;
   return c;
 }
 
-inline std::shared_ptr<PMNet> small_model(const ModelConfig& config, uint64_t seed = 1,
+inline std::shared_ptr<PMNet> small_model(const PmnetConfig& config, uint64_t seed = 1,
                                           at::ScalarType dtype = at::kFloat) {
   auto model = std::make_shared<PMNet>(config, dtype);
   model->visit([&](const std::string& name, Tensor& p) {
@@ -50,7 +50,7 @@ inline std::shared_ptr<PMNet> small_model(const ModelConfig& config, uint64_t se
   return model;
 }
 
-inline Tensor random_ids(const ModelConfig& config, int64_t batch, int64_t time, uint64_t seed = 2) {
+inline Tensor random_ids(const PmnetConfig& config, int64_t batch, int64_t time, uint64_t seed = 2) {
   return at::randint(0, config.vocab_size, {batch, time}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kLong);
 }
 

@@ -44,7 +44,7 @@ double bytes_of(const Tensors& tensors) {
 }
 
 // Letters as in ops.h; d is the hidden width, f that of the feed-forward layer, E and S Mamba's inner width and state.
-std::vector<OpCase> cases_of(const ModelConfig& c) {
+std::vector<OpCase> cases_of(const PmnetConfig& c) {
   const int64_t T = kTokens, d = c.hidden_size, f = c.intermediate_size, A = c.num_heads, Dh = c.head_dim;
   const int64_t N = c.num_memory, M = c.memory_size, R = c.num_read_heads, V = c.vocab_size, w = c.sliding_window;
   const MambaConfig mamba = mamba_like(c);
@@ -186,7 +186,7 @@ void time_matvec(benchmark::State& state, int64_t rows, int64_t cols, kernels::W
 void register_all() {
   using benchmark::RegisterBenchmark;
   for (const char* preset_name : {"30m", "119m"}) {
-    const ModelConfig config = preset(preset_name);
+    const PmnetConfig config = preset(preset_name);
     for (const OpCase& op : cases_of(config)) {
       RegisterBenchmark(fmt::format("{}/forward/{}", op.name, preset_name).c_str(), time_forward, op)
           ->Unit(benchmark::kMillisecond)

@@ -4,11 +4,11 @@
 
 #include "base/error.h"
 #include "base/suggest.h"
-#include "model/model_folder.h"
 #include "cli/commands.h"
 #include "cli/seed_option.h"
 #include "config/costs.h"
 #include "config/presets.h"
+#include "model/model_folder.h"
 #include "report/number_format.h"
 
 namespace pmnet {
@@ -22,8 +22,8 @@ struct NewOptions {
   uint64_t seed = 0;
 };
 
-AnyConfig config_of(const NewOptions& options) {
-  const ModelConfig model = preset(options.preset);
+ModelConfig config_of(const NewOptions& options) {
+  const PmnetConfig model = preset(options.preset);
   if (options.architecture == "pmnet") return model;
   if (options.architecture == "transformer") return transformer_like(model);
   if (options.architecture == "mamba") return mamba_like(model);
@@ -32,7 +32,7 @@ AnyConfig config_of(const NewOptions& options) {
 }
 
 void make_new_model(const NewOptions& options) {
-  const AnyConfig config = config_of(options);
+  const ModelConfig config = config_of(options);
   std::error_code ignored;
   if (std::filesystem::exists(options.folder) && !std::filesystem::is_empty(options.folder, ignored))
     fail("{} is there already and a new model would replace it; name another folder, or remove this one first",

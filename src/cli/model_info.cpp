@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kContext = 4096;             // tokens per sequence, where costs depend on it
 constexpr int64_t kLongContext = 1024 * 1024;  // where a state that grows shows it
 
-AnyConfig find_config(const std::string& preset_or_dir) {
+ModelConfig find_config(const std::string& preset_or_dir) {
   if (const auto preset = find_preset(preset_or_dir)) return *preset;
   const std::filesystem::path path(preset_or_dir);
   if (!std::filesystem::is_directory(path))
@@ -50,7 +50,7 @@ void print_parts(const std::string& title, const std::vector<CostPart>& parts) {
   row("total", grouped(total(parts)));
 }
 
-void print_shape(const ModelConfig& config) {
+void print_shape(const PmnetConfig& config) {
   row("layers", config.num_layers);
   row("hidden size", config.hidden_size);
   row("feed-forward size", config.intermediate_size);
@@ -91,7 +91,7 @@ void print_shape(const MambaConfig& config) {
 }  // namespace
 
 void print_model_info(const std::string& preset_or_dir) {
-  const AnyConfig config = find_config(preset_or_dir);
+  const ModelConfig config = find_config(preset_or_dir);
   fmt::print("{} ({})\n", preset_or_dir, model_type(config));
   std::visit([](const auto& sizes) { print_shape(sizes); }, config);
   print_parts("parameters", parameter_parts(config));

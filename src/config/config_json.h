@@ -13,7 +13,7 @@ inline constexpr const char* kFullName = "full_attention";
 
 // The config.json of a checkpoint: PMNet's published keys, or Hugging Face's for llama and mamba, told by model_type.
 struct ParsedConfig {
-  AnyConfig config;
+  ModelConfig config;
   std::vector<std::string> warnings;  // keys that mean nothing here
 };
 
@@ -22,9 +22,9 @@ ParsedConfig parse_config(const std::string& json_text, const std::string& where
 ParsedConfig read_config(const std::filesystem::path& file);
 
 // With the keys that let Hugging Face and the authors' Python load it.
-std::string to_json(const AnyConfig& config);
+std::string to_json(const ModelConfig& config);
 
 // "PMNet", "llama" or "mamba"
-std::string model_type(const AnyConfig& config);
+std::string model_type(const ModelConfig& config);
 
 }  // namespace pmnet

@@ -66,7 +66,7 @@ void read_token_ids(JsonFields& fields, Config& config) {
   }
 }
 
-void read_layer_types(JsonFields& fields, ModelConfig& config) {
+void read_layer_types(JsonFields& fields, PmnetConfig& config) {
   bool use_sliding_window = true;
   int64_t max_window_layers = 0;
   const json* types = fields.find("layer_types");
@@ -106,8 +106,8 @@ void read_layer_types(JsonFields& fields, ModelConfig& config) {
   }
 }
 
-ModelConfig read_pmnet(JsonFields& fields) {
-  ModelConfig config;
+PmnetConfig read_pmnet(JsonFields& fields) {
+  PmnetConfig config;
   read_token_ids(fields, config);
   fields.read("hidden_size", config.hidden_size);
   fields.read("intermediate_size", config.intermediate_size);
@@ -196,7 +196,7 @@ MambaConfig read_mamba(JsonFields& fields) {
 // The key a problem is about is its first word: a field that could not be read is not judged by its stand-in value.
 std::string key_of(const std::string& problem) { return problem.substr(0, problem.find(' ')); }
 
-void add_problems_of_values(std::vector<std::string>& found, const AnyConfig& config) {
+void add_problems_of_values(std::vector<std::string>& found, const ModelConfig& config) {
   std::set<std::string> already;
   for (const std::string& problem : found) already.insert(key_of(problem));
   for (const std::string& problem : problems(config)) {
@@ -226,7 +226,7 @@ ParsedConfig parse_config(const std::string& json_text, const std::string& where
   read_activation(fields);
 
   const auto type = root.find("model_type");
-  AnyConfig config;
+  ModelConfig config;
   if (type != root.end() && *type == "PMNet") {
     config = read_pmnet(fields);
   } else if (type != root.end() && *type == "llama") {

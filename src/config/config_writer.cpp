@@ -40,7 +40,7 @@ void add_attention_keys(json& keys, const auto& config) {
   keys["max_position_embeddings"] = config.max_position_embeddings;
 }
 
-json keys_of(const ModelConfig& config) {
+json keys_of(const PmnetConfig& config) {
   json keys = common_keys(config, "PMNet", "PMNetForCausalLM");
   add_attention_keys(keys, config);
   keys["memory_size"] = config.memory_size;
@@ -91,11 +91,11 @@ json keys_of(const MambaConfig& config) {
 
 }  // namespace
 
-std::string to_json(const AnyConfig& config) {
+std::string to_json(const ModelConfig& config) {
   return std::visit([](const auto& model) { return keys_of(model); }, config).dump(2) + "\n";
 }
 
-std::string model_type(const AnyConfig& config) {
+std::string model_type(const ModelConfig& config) {
   constexpr const char* kNames[] = {"PMNet", "llama", "mamba"};
   return kNames[config.index()];
 }

@@ -17,7 +17,7 @@ constexpr double kPhaseBytes = 8;
 struct MemorySizes {
   double d, M, N, R, layers, levels, groups;
 
-  explicit MemorySizes(const ModelConfig& c)
+  explicit MemorySizes(const PmnetConfig& c)
       : d(c.hidden_size),
         M(c.memory_size),
         N(c.num_memory),
@@ -52,7 +52,7 @@ double head_parameters(const Config& c) {
   return c.tie_word_embeddings ? 0 : double(c.vocab_size) * c.hidden_size;
 }
 
-Parts parameters(const ModelConfig& c) {
+Parts parameters(const PmnetConfig& c) {
   const MemorySizes s(c);
   const double d = s.d, M = s.M, L = c.num_layers;
   const double read = d + linear(d, s.R * M, true) + linear(2 * M, 2 * s.R * M, true) + linear(s.R * M, d, true);
@@ -86,11 +86,11 @@ Parts parameters(const MambaConfig& c) {
           {"output head", head_parameters(c)}};
 }
 
-double full_layers(const ModelConfig& c) {
+double full_layers(const PmnetConfig& c) {
   return static_cast<double>(std::count(c.layer_types.begin(), c.layer_types.end(), LayerType::kFull));
 }
 
-Parts multiply_adds(const ModelConfig& c, double context) {
+Parts multiply_adds(const PmnetConfig& c, double context) {
   const MemorySizes s(c);
   const double d = s.d, M = s.M, L = c.num_layers, full = full_layers(c);
   const double window = std::min<double>(c.sliding_window, context);
@@ -117,7 +117,7 @@ Parts multiply_adds(const MambaConfig& c, double) {
           {"output head", double(c.vocab_size) * d}};
 }
 
-Parts streaming_state(const ModelConfig& c, double position) {
+Parts streaming_state(const PmnetConfig& c, double position) {
   const MemorySizes s(c);
   const double per_token = 2.0 * c.num_kv_heads * c.head_dim * kFloatBytes;
   const double full = full_layers(c);
@@ -145,7 +145,7 @@ double block_activations(const Config& c) {
   return 4 * d + 3 * q + 4 * kv + c.num_heads + 3.0 * c.intermediate_size;
 }
 
-double activations(const ModelConfig& c) {
+double activations(const PmnetConfig& c) {
   const MemorySizes s(c);
   const double d = s.d, M = s.M, N = s.N, R = s.R;
   const double read = 2 * d + 2 * R * M + N * R * M + N * R + 2 * R * M + R * M;   // x, norm; q; K; scores; sums; V
@@ -169,25 +169,25 @@ double total(const Parts& parts) {
   return sum;
 }
 
-Parts parameter_parts(const AnyConfig& config) {
+Parts parameter_parts(const ModelConfig& config) {
   return std::visit([](const auto& c) { return parameters(c); }, config);
 }
 
-int64_t parameter_count(const AnyConfig& config) { return std::llround(total(parameter_parts(config))); }
+int64_t parameter_count(const ModelConfig& config) { return std::llround(total(parameter_parts(config))); }
 
-Parts multiply_adds_per_token(const AnyConfig& config, int64_t context) {
+Parts multiply_adds_per_token(const ModelConfig& config, int64_t context) {
   return std::visit([&](const auto& c) { return multiply_adds(c, static_cast<double>(context)); }, config);
 }
 
-double training_flop_per_byte(const AnyConfig& config, int64_t context) {
+double training_flop_per_byte(const ModelConfig& config, int64_t context) {
   return 6 * total(multiply_adds_per_token(config, context));
 }
 
-Parts streaming_state_bytes(const AnyConfig& config, int64_t position) {
+Parts streaming_state_bytes(const ModelConfig& config, int64_t position) {
   return std::visit([&](const auto& c) { return streaming_state(c, static_cast<double>(position)); }, config);
 }
 
-Parts training_memory_bytes(const AnyConfig& config, int64_t batch, int64_t context) {
+Parts training_memory_bytes(const ModelConfig& config, int64_t batch, int64_t context) {
   const double weights = total(parameter_parts(config)) * kFloatBytes;
   const double tokens = static_cast<double>(batch) * static_cast<double>(context);
   const double vocabulary = std::visit([](const auto& c) { return static_cast<double>(c.vocab_size); }, config);

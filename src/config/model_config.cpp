@@ -60,7 +60,7 @@ void check_heads(Problems& problems, int64_t heads, int64_t kv_heads, int64_t he
 }
 
 // Only for a config whose single sizes are all sound.
-void check_total(Problems& problems, const AnyConfig& config) {
+void check_total(Problems& problems, const ModelConfig& config) {
   const double parameters = total(parameter_parts(config));
   if (parameters > static_cast<double>(kMaxParameters)) {
     problems.push_back(
@@ -80,7 +80,7 @@ int64_t saturating_add(int64_t a, int64_t b) {
 
 }  // namespace
 
-int64_t ModelConfig::num_groups(int64_t level) const {
+int64_t PmnetConfig::num_groups(int64_t level) const {
   int64_t groups = 1;
   for (int64_t h = 0; h < level && groups != INT64_MAX && num_memory > 1; ++h) {
     groups = saturating_multiply(groups, num_memory);
@@ -88,17 +88,17 @@ int64_t ModelConfig::num_groups(int64_t level) const {
   return groups;
 }
 
-int64_t ModelConfig::total_groups() const {
+int64_t PmnetConfig::total_groups() const {
   int64_t groups = 0;
   for (int64_t level = 0; level < num_levels(); ++level) groups = saturating_add(groups, num_groups(level));
   return groups;
 }
 
-bool ModelConfig::has_full_attention() const {
+bool PmnetConfig::has_full_attention() const {
   return std::find(layer_types.begin(), layer_types.end(), LayerType::kFull) != layer_types.end();
 }
 
-std::vector<std::string> ModelConfig::problems() const {
+std::vector<std::string> PmnetConfig::problems() const {
   Problems problems;
   check_vocabulary(problems, vocab_size, bos_token_id, eos_token_id, pad_token_id);
   check_width(problems, "hidden_size", hidden_size);
@@ -172,7 +172,7 @@ std::vector<std::string> MambaConfig::problems() const {
   return problems;
 }
 
-std::vector<std::string> problems(const AnyConfig& config) {
+std::vector<std::string> problems(const ModelConfig& config) {
   return std::visit([](const auto& model) { return model.problems(); }, config);
 }
 

@@ -16,7 +16,7 @@ inline constexpr int64_t kMaxParameters = int64_t{1} << 40;      // of the whole
 inline constexpr int64_t kMaxPosition = (int64_t{1} << 31) - 1;  // window and informative context length
 
 // The published config.json of PMNet, field for field. Symbols are those of docs/equations.md.
-struct ModelConfig {
+struct PmnetConfig {
   int64_t vocab_size = 384;                 // V, bytes are ids 0..255
   int64_t hidden_size = 0;                  // d, residual width
   int64_t intermediate_size = 0;            // f, SwiGLU width
@@ -56,7 +56,7 @@ struct ModelConfig {
   // One sentence per problem, naming the published key; empty when usable. Never allocates anything of model size.
   std::vector<std::string> problems() const;
 
-  bool operator==(const ModelConfig&) const = default;
+  bool operator==(const PmnetConfig&) const = default;
 };
 
 // The Llama layout of Hugging Face: the Transformer baseline.
@@ -109,8 +109,8 @@ struct MambaConfig {
   bool operator==(const MambaConfig&) const = default;
 };
 
-using AnyConfig = std::variant<ModelConfig, TransformerConfig, MambaConfig>;
+using ModelConfig = std::variant<PmnetConfig, TransformerConfig, MambaConfig>;
 
-std::vector<std::string> problems(const AnyConfig& config);
+std::vector<std::string> problems(const ModelConfig& config);
 
 }  // namespace pmnet

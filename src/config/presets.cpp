@@ -29,8 +29,8 @@ constexpr Row kRows[] = {
     {"1m", 64, 192, 8, 3, 32, 64, 4, 2, 2, 128, 0.0},        {"tiny", 32, 64, 4, 2, 16, 32, 4, 2, 2, 32, 0.0},
 };
 
-ModelConfig config_of(const Row& row) {
-  ModelConfig config;
+PmnetConfig config_of(const Row& row) {
+  PmnetConfig config;
   config.hidden_size = row.d;
   config.intermediate_size = row.f;
   config.num_layers = row.L;
@@ -49,7 +49,7 @@ ModelConfig config_of(const Row& row) {
 
 int64_t round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 
-double relative_difference(const AnyConfig& config, double parameters) {
+double relative_difference(const ModelConfig& config, double parameters) {
   return std::abs(total(parameter_parts(config)) - parameters) / parameters;
 }
 
@@ -71,7 +71,7 @@ auto closest_width(double parameters, int64_t coarsest_step, const MakeConfig& w
 }
 
 template <typename Config>
-void copy_vocabulary(const ModelConfig& model, Config& config) {
+void copy_vocabulary(const PmnetConfig& model, Config& config) {
   config.vocab_size = model.vocab_size;
   config.tie_word_embeddings = model.tie_word_embeddings;
   config.bos_token_id = model.bos_token_id;
@@ -90,20 +90,20 @@ const std::vector<std::string>& preset_names() {
   return names;
 }
 
-std::optional<ModelConfig> find_preset(std::string_view name) {
+std::optional<PmnetConfig> find_preset(std::string_view name) {
   for (const Row& row : kRows) {
     if (name == row.name) return config_of(row);
   }
   return std::nullopt;
 }
 
-ModelConfig preset(std::string_view name) {
+PmnetConfig preset(std::string_view name) {
   if (const auto found = find_preset(name)) return *found;
   fail("there is no preset '{}' among {}{}", name, fmt::join(preset_names(), ", "),
        did_you_mean(std::string(name), preset_names()));
 }
 
-TransformerConfig transformer_like(const ModelConfig& model) {
+TransformerConfig transformer_like(const PmnetConfig& model) {
   const double parameters = total(parameter_parts(model));
   const auto with_heads = [&](int64_t heads) {
     TransformerConfig config;
@@ -128,7 +128,7 @@ TransformerConfig transformer_like(const ModelConfig& model) {
   return closest_width(parameters, 64, with_mlp);
 }
 
-MambaConfig mamba_like(const ModelConfig& model) {
+MambaConfig mamba_like(const PmnetConfig& model) {
   const auto with_width = [&](int64_t width) {
     MambaConfig config;
     copy_vocabulary(model, config);

@@ -10,13 +10,13 @@ namespace pmnet {
 
 // Named PMNet shapes: 119m and 30m are the paper's, the others are scaled down for CPUs, named after their parameters.
 const std::vector<std::string>& preset_names();
-std::optional<ModelConfig> find_preset(std::string_view name);
+std::optional<PmnetConfig> find_preset(std::string_view name);
 
 // Throws UserError naming the closest preset.
-ModelConfig preset(std::string_view name);
+PmnetConfig preset(std::string_view name);
 
 // Baselines with the same depth of field: parameters within 2% of the given PMNet's.
-TransformerConfig transformer_like(const ModelConfig& model);
-MambaConfig mamba_like(const ModelConfig& model);
+TransformerConfig transformer_like(const PmnetConfig& model);
+MambaConfig mamba_like(const PmnetConfig& model);
 
 }  // namespace pmnet

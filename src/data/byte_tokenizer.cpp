@@ -14,7 +14,7 @@ ByteTokenizer::ByteTokenizer(int64_t bos_id, int64_t eos_id, int64_t vocab_size)
   }
 }
 
-ByteTokenizer::ByteTokenizer(const AnyConfig& config)
+ByteTokenizer::ByteTokenizer(const ModelConfig& config)
     : ByteTokenizer(std::visit(
           [](const auto& c) { return ByteTokenizer(c.bos_token_id, c.eos_token_id, c.vocab_size); }, config)) {}
 

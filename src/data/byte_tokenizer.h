@@ -15,7 +15,7 @@ namespace pmnet {
 class ByteTokenizer {
  public:
   ByteTokenizer(int64_t bos_id, int64_t eos_id, int64_t vocab_size = 384);
-  explicit ByteTokenizer(const AnyConfig& config);
+  explicit ByteTokenizer(const ModelConfig& config);
 
   int64_t bos_id() const { return bos_id_; }
   int64_t eos_id() const { return eos_id_; }

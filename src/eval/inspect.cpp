@@ -46,7 +46,7 @@ std::vector<float> angles_of(const ops::Phases& memory) {
 }
 
 // What is known once the last byte was read.
-void sum_up(Inspection& inspection, const State& state, const ModelConfig& config) {
+void sum_up(Inspection& inspection, const State& state, const PmnetConfig& config) {
   const int64_t H = inspection.num_levels();
   for (int64_t h = 0; h < H; ++h) {
     LevelView& level = inspection.levels[h];
@@ -96,7 +96,7 @@ void require_memory(const LanguageModel& model, const std::string& name) {
 Inspection inspect(const std::shared_ptr<const LanguageModel>& model, std::string text,
                    const std::function<bool(int64_t bytes_read)>& read_on) {
   require_memory(*model, "the model");
-  const ModelConfig& config = as_pmnet(*model)->config();
+  const PmnetConfig& config = as_pmnet(*model)->config();
   Inspection inspection{.text = std::move(text),
                         .slots = config.num_memory,
                         .phases = config.memory_size,
@@ -142,7 +142,7 @@ Inspection inspect(const std::shared_ptr<const LanguageModel>& model, std::strin
 
 std::vector<SlotName> parse_slots(const LanguageModel& model, const std::vector<std::string>& names) {
   require_memory(model, "the model");
-  const ModelConfig& config = as_pmnet(model)->config();
+  const PmnetConfig& config = as_pmnet(model)->config();
   std::vector<SlotName> slots;
   for (const std::string& name : names) {
     const std::vector<int64_t> numbers = parse_numbers(name);

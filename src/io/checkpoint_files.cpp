@@ -168,7 +168,7 @@ std::vector<std::string> require_tensors(const TensorSet& set, const std::vector
   return extras;
 }
 
-std::map<std::string, std::string> tokenizer_files(const AnyConfig& config) {
+std::map<std::string, std::string> tokenizer_files(const ModelConfig& config) {
   const int64_t vocab_size = std::visit([](const auto& c) { return c.vocab_size; }, config);
   const json special_tokens = {{"bos_token", "<|bos|>"}, {"eos_token", "<|eos|>"}, {"pad_token", "<|pad|>"}};
   json tokenizer = special_tokens;

@@ -63,6 +63,6 @@ class ModelHash {
 };
 
 // What Hugging Face's AutoTokenizer wants beside the model: file name -> contents.
-std::map<std::string, std::string> tokenizer_files(const AnyConfig& config);
+std::map<std::string, std::string> tokenizer_files(const ModelConfig& config);
 
 }  // namespace pmnet

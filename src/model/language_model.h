@@ -77,7 +77,7 @@ class LanguageModel {
 };
 
 // Random, uninitialised weights of the given configuration.
-std::unique_ptr<LanguageModel> make_model(const std::variant<ModelConfig, TransformerConfig, MambaConfig>& config,
+std::unique_ptr<LanguageModel> make_model(const std::variant<PmnetConfig, TransformerConfig, MambaConfig>& config,
                                           at::ScalarType dtype = at::kFloat);
 
 // Targets for next-byte prediction: ids shifted by one, -1 at the end of each row.

@@ -7,7 +7,7 @@ namespace pmnet {
 
 namespace {
 
-std::unique_ptr<LanguageModel> make(const ModelConfig& config, at::ScalarType dtype) {
+std::unique_ptr<LanguageModel> make(const PmnetConfig& config, at::ScalarType dtype) {
   return std::make_unique<PMNet>(config, dtype);
 }
 std::unique_ptr<LanguageModel> make(const TransformerConfig& config, at::ScalarType dtype) {
@@ -19,7 +19,7 @@ std::unique_ptr<LanguageModel> make(const MambaConfig& config, at::ScalarType dt
 
 }  // namespace
 
-std::unique_ptr<LanguageModel> make_model(const AnyConfig& config, at::ScalarType dtype) {
+std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, at::ScalarType dtype) {
   return std::visit([&](const auto& known) { return make(known, dtype); }, config);
 }
 

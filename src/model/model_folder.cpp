@@ -6,10 +6,10 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
-#include "model/tensors.h"
 #include "config/config_json.h"
 #include "config/presets.h"
 #include "io/checkpoint_files.h"
+#include "model/tensors.h"
 
 namespace pmnet {
 
@@ -94,7 +94,7 @@ LoadedModel load_or_make_model(const std::string& preset_or_folder, uint64_t see
   return made;
 }
 
-void write_model_files(const std::filesystem::path& folder, LanguageModel& model, const AnyConfig& config) {
+void write_model_files(const std::filesystem::path& folder, LanguageModel& model, const ModelConfig& config) {
   std::vector<Tensor> keep;
   write_safetensors(folder / "model.safetensors", tensor_views(all_tensors(model), keep));
   const auto write_text = [&](const std::string& name, const std::string& text) {
@@ -106,7 +106,7 @@ void write_model_files(const std::filesystem::path& folder, LanguageModel& model
   for (const auto& [name, text] : tokenizer_files(config)) write_text(name, text);
 }
 
-void save_model(const std::filesystem::path& folder, LanguageModel& model, const AnyConfig& config) {
+void save_model(const std::filesystem::path& folder, LanguageModel& model, const ModelConfig& config) {
   AtomicFolder atomic(folder);
   write_model_files(atomic.path(), model, config);
   atomic.commit();

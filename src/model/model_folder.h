@@ -13,7 +13,7 @@ namespace pmnet {
 
 struct LoadedModel {
   std::unique_ptr<LanguageModel> model;
-  AnyConfig config;
+  ModelConfig config;
   std::vector<std::string> warnings;  // unknown config keys, tensors nobody asked for, weights that are not finite
 };
 
@@ -29,10 +29,10 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
 LoadedModel load_or_make_model(const std::string& preset_or_folder, uint64_t seed);
 
 // Atomic: the folder is there complete or not at all. Replaces an older model of ours.
-void save_model(const std::filesystem::path& folder, LanguageModel& model, const AnyConfig& config);
+void save_model(const std::filesystem::path& folder, LanguageModel& model, const ModelConfig& config);
 
 // The files of a model folder, into a folder that is there.
-void write_model_files(const std::filesystem::path& folder, LanguageModel& model, const AnyConfig& config);
+void write_model_files(const std::filesystem::path& folder, LanguageModel& model, const ModelConfig& config);
 
 // Identifies the weights: state files carry it, so that a memory is never loaded into another model.
 std::string model_hash(LanguageModel& model);

@@ -44,7 +44,7 @@ std::pair<Linear, Linear> halves(const Linear& both) {
 
 }  // namespace
 
-MemoryWrite::MemoryWrite(const ModelConfig& c, const at::TensorOptions& options)
+MemoryWrite::MemoryWrite(const PmnetConfig& c, const at::TensorOptions& options)
     : norm(c.hidden_size, c.rms_norm_eps, options),
       proj_q(c.hidden_size, c.memory_size, /*with_bias=*/true, options),
       proj_k(2 * c.memory_size, c.memory_size, /*with_bias=*/true, options),
@@ -90,7 +90,7 @@ void MemoryWrite::visit(const std::string& prefix, const ParameterVisitor& visit
   proj_out.visit(prefix + ".proj_out", visitor);
 }
 
-MemoryRead::MemoryRead(const ModelConfig& c, const at::TensorOptions& options)
+MemoryRead::MemoryRead(const PmnetConfig& c, const at::TensorOptions& options)
     : num_heads(c.num_read_heads),
       norm(c.hidden_size, c.rms_norm_eps, options),
       proj_q(c.hidden_size, c.num_read_heads * c.memory_size, /*with_bias=*/true, options),

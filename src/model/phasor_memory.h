@@ -31,7 +31,7 @@ struct MemoryWrite {
   RmsNorm norm;
   Linear proj_q, proj_k, proj_v, proj_out;
 
-  MemoryWrite(const ModelConfig& config, const at::TensorOptions& options);
+  MemoryWrite(const PmnetConfig& config, const at::TensorOptions& options);
   // hidden [B,T,d], anchors [G,N,M], memory: the level's state before this chunk (absent: zero).
   WriteOutcome forward(const Tensor& hidden, const MemoryPath& path, const Tensor& anchors, const ops::Phases& memory,
                        const WriteSettings& settings) const;
@@ -43,7 +43,7 @@ struct MemoryRead {
   RmsNorm norm;
   Linear proj_q, proj_kv, proj_out;
 
-  MemoryRead(const ModelConfig& config, const at::TensorOptions& options);
+  MemoryRead(const PmnetConfig& config, const at::TensorOptions& options);
   // features [B,T,N,2M]: Phi(path + anchors), shared by the P layers of a level. `weights` receives a, [B,T,R,N].
   Tensor forward(const Tensor& hidden, const Tensor& features, Tensor* weights) const;
   void visit(const std::string& prefix, const ParameterVisitor& visitor);

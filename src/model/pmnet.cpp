@@ -6,7 +6,7 @@
 
 namespace pmnet {
 
-DecoderLayer::DecoderLayer(const ModelConfig& c, int64_t layer, const at::TensorOptions& options)
+DecoderLayer::DecoderLayer(const PmnetConfig& c, int64_t layer, const at::TensorOptions& options)
     : input_layernorm(c.hidden_size, c.rms_norm_eps, options),
       post_attention_layernorm(c.hidden_size, c.rms_norm_eps, options),
       self_attn({.width = c.hidden_size,
@@ -34,7 +34,7 @@ void DecoderLayer::visit(const std::string& prefix, const ParameterVisitor& visi
   if (memory_write_module) memory_write_module->visit(prefix + ".memory_write_module", visitor);
 }
 
-PMNet::PMNet(const ModelConfig& config, at::ScalarType dtype) : config_(config) {
+PMNet::PMNet(const PmnetConfig& config, at::ScalarType dtype) : config_(config) {
   const auto options = at::TensorOptions().dtype(dtype);
   embed_tokens = at::empty({config.vocab_size, config.hidden_size}, options);
   for (int64_t level = 0; config.memory_modules && level < config.num_levels(); ++level)

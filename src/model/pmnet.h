@@ -18,13 +18,13 @@ struct DecoderLayer {
   std::optional<MemoryWrite> memory_write_module;  // where layer % P == 0
   std::optional<MemoryRead> memory_read_module;    // everywhere, unless the model has no memory modules
 
-  DecoderLayer(const ModelConfig& config, int64_t layer, const at::TensorOptions& options);
+  DecoderLayer(const PmnetConfig& config, int64_t layer, const at::TensorOptions& options);
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
 };
 
 class PMNet : public LanguageModel {
  public:
-  PMNet(const ModelConfig& config, at::ScalarType dtype);
+  PMNet(const PmnetConfig& config, at::ScalarType dtype);
 
   Tensor hidden(const Tensor& ids, State* state, const ForwardOptions& options, Trace* trace) const override;
   State initial_state(int64_t batch) const override;
@@ -33,7 +33,7 @@ class PMNet : public LanguageModel {
   void initialize(uint64_t seed) override;
   int64_t bos_token_id() const override { return config_.bos_token_id; }
   int64_t eos_token_id() const override { return config_.eos_token_id; }
-  const ModelConfig& config() const { return config_; }
+  const PmnetConfig& config() const { return config_; }
 
   Tensor embed_tokens;                    // [V,d]
   std::vector<Tensor> memory_embeddings;  // E, per level [N^h,N,M]
@@ -51,7 +51,7 @@ class PMNet : public LanguageModel {
   // Goes down one level: routes, writes, and leaves the features that this level's layers read.
   void write(Pass& pass, const Tensor& x, int64_t layer) const;
 
-  ModelConfig config_;
+  PmnetConfig config_;
 };
 
 }  // namespace pmnet

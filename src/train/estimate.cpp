@@ -24,7 +24,7 @@ RunEstimate estimate_run(const TrainConfig& config, bool force, ProcessGroup& gr
   StopCheck stop(group);
   try {
     group.together([&] {
-      const AnyConfig model = model_config_of(config);
+      const ModelConfig model = model_config_of(config);
       estimate.parameters = parameter_count(model);
       estimate.memory = training_memory(config, model, group.launch());
       estimate.available_memory = static_cast<double>(query_machine().available_bytes);

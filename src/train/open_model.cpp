@@ -36,8 +36,8 @@ OpenedModel open_model(const std::string& folder) {
   return opened;
 }
 
-bool has_memory(const AnyConfig& config) {
-  const auto* pmnet = std::get_if<ModelConfig>(&config);
+bool has_memory(const ModelConfig& config) {
+  const auto* pmnet = std::get_if<PmnetConfig>(&config);
   return pmnet != nullptr && pmnet->memory_modules;
 }
 

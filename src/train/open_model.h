@@ -9,7 +9,7 @@ namespace pmnet {
 
 struct OpenedModel {
   std::shared_ptr<LanguageModel> model;
-  AnyConfig config;
+  ModelConfig config;
   std::string hash;
   std::filesystem::path folder;  // where the weights lie
 };
@@ -20,7 +20,7 @@ OpenedModel open_model(const std::string& folder);
 std::filesystem::path weights_folder(const std::string& folder);
 
 // Whether it is a PMNet whose memory can be switched off.
-bool has_memory(const AnyConfig& config);
+bool has_memory(const ModelConfig& config);
 
 // "LABEL=DIR", or a folder, whose name is then the label.
 struct NamedModel {

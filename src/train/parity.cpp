@@ -11,9 +11,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "engine/session.h"
 #include "model/model_folder.h"
 #include "model/tensors.h"
-#include "engine/session.h"
 #include "train/optimizer.h"
 #include "train/sequence_loss.h"
 
@@ -65,7 +65,7 @@ class Check {
     at::NoGradGuard no_grad;
     Trace trace;
     compare("logits", loaded_.model->logits(ids_, nullptr, {}, &trace), kLogitLimit);
-    const auto* config = std::get_if<ModelConfig>(&loaded_.config);
+    const auto* config = std::get_if<PmnetConfig>(&loaded_.config);
     for (size_t level = 0; level < trace.routes.size(); ++level) {
       const std::string item = fmt::format("route.{}", static_cast<int64_t>(level) * config->write_period);
       if (expected_.contains(item))
@@ -107,7 +107,7 @@ class Check {
       begin += count;
     }
     compare("logits_streamed", at::cat(pieces, 1), kLogitLimit);
-    const auto* config = std::get_if<ModelConfig>(&loaded_.config);
+    const auto* config = std::get_if<PmnetConfig>(&loaded_.config);
     const auto& memory = session.state().memory;
     for (size_t level = 0; level < memory.size(); ++level) {
       const std::string item = fmt::format("memory.{}", static_cast<int64_t>(level) * config->write_period);

@@ -12,8 +12,8 @@
 #include "base/stop_signal.h"
 #include "config/config_json.h"
 #include "config/train_options.h"
-#include "io/file_hash.h"
 #include "engine/generator.h"
+#include "io/file_hash.h"
 #include "report/curves.h"
 #include "report/number_format.h"
 #include "train/batch_source.h"
@@ -138,7 +138,7 @@ void TrainingRun::open_data() {
 void TrainingRun::open_model() {
   group_.together([&] {
     if (resumed_) {
-      const AnyConfig stored = read_config(resumed_->folder / "config.json").config;
+      const ModelConfig stored = read_config(resumed_->folder / "config.json").config;
       if (config_.init.empty() && to_json(model_config_of(config_)) != to_json(stored))
         fail("the model of {} has another shape than the settings ask for; compare its config.json with {}",
              resumed_->folder.string(), config_.preset.empty() ? config_.model_config : config_.preset);

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/version.h"
-#include "model/tensors.h"
 #include "io/file_hash.h"
+#include "model/tensors.h"
 
 namespace pmnet {
 
@@ -95,7 +95,7 @@ fs::path checkpoint_folder(const fs::path& checkpoints, int64_t step) {
   return checkpoints / fmt::format("{}{:08}", kPrefix, step);
 }
 
-void save_run_checkpoint(const fs::path& folder, LanguageModel& model, const AnyConfig& config, AdamW& optimizer,
+void save_run_checkpoint(const fs::path& folder, LanguageModel& model, const ModelConfig& config, AdamW& optimizer,
                          const std::optional<State>& carried, const TrainerProgress& progress,
                          const RunRecord& record) {
   AtomicFolder atomic(folder);

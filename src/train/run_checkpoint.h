@@ -36,7 +36,7 @@ struct RunCheckpoint {
 
 std::filesystem::path checkpoint_folder(const std::filesystem::path& checkpoints, int64_t step);
 
-void save_run_checkpoint(const std::filesystem::path& folder, LanguageModel& model, const AnyConfig& config,
+void save_run_checkpoint(const std::filesystem::path& folder, LanguageModel& model, const ModelConfig& config,
                          AdamW& optimizer, const std::optional<State>& carried, const TrainerProgress& progress,
                          const RunRecord& record);
 

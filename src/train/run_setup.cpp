@@ -19,29 +19,29 @@ namespace {
 
 constexpr int64_t kBinaryBos = 256, kBinaryEos = 257;
 
-std::string architecture_of(const AnyConfig& config) {
-  return std::holds_alternative<ModelConfig>(config)         ? "pmnet"
+std::string architecture_of(const ModelConfig& config) {
+  return std::holds_alternative<PmnetConfig>(config)         ? "pmnet"
          : std::holds_alternative<TransformerConfig>(config) ? "transformer"
                                                              : "mamba";
 }
 
-AnyConfig preset_config(const TrainConfig& config) {
-  const ModelConfig shape = preset(config.preset);
+ModelConfig preset_config(const TrainConfig& config) {
+  const PmnetConfig shape = preset(config.preset);
   if (config.architecture == "transformer") return transformer_like(shape);
   if (config.architecture == "mamba") return mamba_like(shape);
   return shape;
 }
 
-AnyConfig stored_config(const TrainConfig& config) {
+ModelConfig stored_config(const TrainConfig& config) {
   const std::filesystem::path given = config.init.empty() ? config.model_config : config.init;
-  const AnyConfig stored = read_config(std::filesystem::is_directory(given) ? given / "config.json" : given).config;
+  const ModelConfig stored = read_config(std::filesystem::is_directory(given) ? given / "config.json" : given).config;
   if (!config.architecture.empty() && config.architecture != architecture_of(stored))
     fail("model.arch is '{}' and {} is a {}; leave model.arch out", config.architecture, given.string(),
          architecture_of(stored));
   return stored;
 }
 
-void apply_changes(const TrainConfig& config, AnyConfig& model) {
+void apply_changes(const TrainConfig& config, ModelConfig& model) {
   if (config.binary)
     std::visit(
         [](auto& c) {
@@ -50,7 +50,7 @@ void apply_changes(const TrainConfig& config, AnyConfig& model) {
         },
         model);
   if (config.dropout >= 0) {
-    if (auto* pmnet = std::get_if<ModelConfig>(&model))
+    if (auto* pmnet = std::get_if<PmnetConfig>(&model))
       pmnet->attention_dropout = config.dropout;
     else if (auto* transformer = std::get_if<TransformerConfig>(&model))
       transformer->attention_dropout = config.dropout;
@@ -58,14 +58,14 @@ void apply_changes(const TrainConfig& config, AnyConfig& model) {
       fail("model.dropout is {}, but Mamba has no attention to drop; leave it out", config.dropout);
   }
   if (!config.memory_modules) {
-    auto* pmnet = std::get_if<ModelConfig>(&model);
+    auto* pmnet = std::get_if<PmnetConfig>(&model);
     if (pmnet == nullptr) fail("memory.modules belongs to PMNet, this model is a {}", architecture_of(model));
     pmnet->memory_modules = false;
   }
 }
 
-void check_carry(const TrainConfig& config, const AnyConfig& model) {
-  const auto* pmnet = std::get_if<ModelConfig>(&model);
+void check_carry(const TrainConfig& config, const ModelConfig& model) {
+  const auto* pmnet = std::get_if<PmnetConfig>(&model);
   const bool grows =
       std::holds_alternative<TransformerConfig>(model) || (pmnet != nullptr && pmnet->has_full_attention());
   if (config.carry && grows)
@@ -74,8 +74,8 @@ void check_carry(const TrainConfig& config, const AnyConfig& model) {
 
 }  // namespace
 
-AnyConfig model_config_of(const TrainConfig& config) {
-  AnyConfig model = config.preset.empty() ? stored_config(config) : preset_config(config);
+ModelConfig model_config_of(const TrainConfig& config) {
+  ModelConfig model = config.preset.empty() ? stored_config(config) : preset_config(config);
   apply_changes(config, model);
   check_carry(config, model);
   if (const auto found = problems(model); !found.empty()) fail("the model cannot be built: {}", found.front());
@@ -151,7 +151,7 @@ RunData open_run_data(const TrainConfig& config, const std::function<void()>& po
   return data;
 }
 
-std::vector<CostPart> training_memory(const TrainConfig& config, const AnyConfig& model, const Launch& launch) {
+std::vector<CostPart> training_memory(const TrainConfig& config, const ModelConfig& model, const Launch& launch) {
   const int64_t rows = config.rows_per_pass(launch.world), context = config.longest_context();
   const int64_t chunk = config.chunk > 0 ? std::min(config.chunk, context) : context;
   std::vector<CostPart> parts = training_memory_bytes(model, rows, chunk);
@@ -164,7 +164,7 @@ std::vector<CostPart> training_memory(const TrainConfig& config, const AnyConfig
   return parts;
 }
 
-void check_memory(const TrainConfig& config, const AnyConfig& model, const Launch& launch) {
+void check_memory(const TrainConfig& config, const ModelConfig& model, const Launch& launch) {
   if (config.device != "cpu") return;
   const double needed = total(training_memory(config, model, launch));
   const auto available = static_cast<double>(query_machine().available_bytes);

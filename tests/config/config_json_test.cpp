@@ -32,7 +32,7 @@ TEST(ConfigJson, FixturesParseAndRoundTrip) {
 
 TEST(ConfigJson, FixtureValuesArriveInTheirFields) {
   const auto mix =
-      std::get<ModelConfig>(read_config(std::string(PMNET_FIXTURES) + "/untied_full_attention_mix/config.json").config);
+      std::get<PmnetConfig>(read_config(std::string(PMNET_FIXTURES) + "/untied_full_attention_mix/config.json").config);
   EXPECT_EQ(mix.layer_types,
             (std::vector{LayerType::kFull, LayerType::kSliding, LayerType::kSliding, LayerType::kFull}));
   EXPECT_FALSE(mix.tie_word_embeddings);
@@ -88,24 +88,24 @@ TEST(ConfigJson, WrittenKeysAreThoseOfTheAuthorsFile) {
 }
 
 TEST(ConfigJson, OurOwnSwitchRoundTrips) {
-  ModelConfig config = preset("tiny");
+  PmnetConfig config = preset("tiny");
   config.memory_modules = false;
   config.bos_token_id = 256;
   config.eos_token_id = 257;
   config.pad_token_id = 258;
-  EXPECT_EQ(std::get<ModelConfig>(parse_config(to_json(config), "x").config), config);
+  EXPECT_EQ(std::get<PmnetConfig>(parse_config(to_json(config), "x").config), config);
 }
 
 TEST(ConfigJson, LayerTypesFollowFromTheWindowKeysWhenAbsent) {
   json config = json::parse(to_json(preset("tiny")));
   config.erase("layer_types");
   config["max_window_layers"] = 1;
-  const auto some = std::get<ModelConfig>(parse_config(config.dump(), "x").config);
+  const auto some = std::get<PmnetConfig>(parse_config(config.dump(), "x").config);
   EXPECT_EQ(some.layer_types,
             (std::vector{LayerType::kFull, LayerType::kSliding, LayerType::kSliding, LayerType::kSliding}));
   config["use_sliding_window"] = false;
   config["sliding_window"] = nullptr;
-  const auto none = std::get<ModelConfig>(parse_config(config.dump(), "x").config);
+  const auto none = std::get<PmnetConfig>(parse_config(config.dump(), "x").config);
   EXPECT_EQ(none.layer_types, std::vector(4, LayerType::kFull));
   config["sliding_window"] = 32;
   config.erase("use_sliding_window");

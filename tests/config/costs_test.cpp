@@ -42,14 +42,14 @@ TEST(Costs, MultiplyAddsOfThePaperModels) {
 }
 
 TEST(Costs, OnlyFullAttentionGrowsWithTheContext) {
-  const ModelConfig model = preset("119m");
+  const PmnetConfig model = preset("119m");
   EXPECT_EQ(total(multiply_adds_per_token(model, 2048)), total(multiply_adds_per_token(model, 512 * 1024)));
   EXPECT_LT(total(multiply_adds_per_token(model, 16)), total(multiply_adds_per_token(model, 2048)));
-  const AnyConfig transformer = transformer_like(model);
+  const ModelConfig transformer = transformer_like(model);
   const double pmnet = total(multiply_adds_per_token(model, 2048));
   EXPECT_NEAR(pmnet / total(multiply_adds_per_token(transformer, 2048)), 1.46, 0.005);
   EXPECT_NEAR(pmnet / total(multiply_adds_per_token(transformer, 10'240)), 0.89, 0.005);
-  const AnyConfig mamba = mamba_like(model);
+  const ModelConfig mamba = mamba_like(model);
   EXPECT_EQ(total(multiply_adds_per_token(mamba, 2048)), total(multiply_adds_per_token(mamba, 10'240)));
   EXPECT_GT(total(multiply_adds_per_token(mamba, 2048)), 1e8);
 }
@@ -59,7 +59,7 @@ TEST(Costs, StreamingState) {
   EXPECT_EQ(part(state, "keys and values in the window"), 12 * 127 * 2 * 768 * 4);
   EXPECT_EQ(part(state, "keys and values of full attention"), 0);
   EXPECT_EQ(part(state, "memory phases"), 85 * 4 * 512 * 8);
-  ModelConfig mixed = preset("119m");
+  PmnetConfig mixed = preset("119m");
   mixed.layer_types[0] = LayerType::kFull;
   EXPECT_EQ(part(streaming_state_bytes(mixed, 1000), "keys and values of full attention"), 1000 * 2 * 768 * 4);
   EXPECT_EQ(total(streaming_state_bytes(transformer_like(preset("119m")), 1000)), 12.0 * 1000 * 2 * 896 * 4);
@@ -67,7 +67,7 @@ TEST(Costs, StreamingState) {
 }
 
 TEST(Costs, WithoutMemoryModulesTheirCostsAreZero) {
-  ModelConfig config = preset("30m");
+  PmnetConfig config = preset("30m");
   config.memory_modules = false;
   EXPECT_EQ(part(parameter_parts(config), "memory read"), 0);
   EXPECT_EQ(part(parameter_parts(config), "memory embeddings"), 0);
@@ -76,7 +76,7 @@ TEST(Costs, WithoutMemoryModulesTheirCostsAreZero) {
 }
 
 TEST(Costs, TrainingMemoryHasAFixedAndAGrowingPart) {
-  const AnyConfig config = preset("119m");
+  const ModelConfig config = preset("119m");
   const auto one = training_memory_bytes(config, 1, 2048);
   const auto two = training_memory_bytes(config, 2, 2048);
   EXPECT_EQ(part(one, "weights"), 4.0 * 118'970'368);

@@ -9,13 +9,13 @@
 namespace pmnet {
 namespace {
 
-std::string only_problem(const AnyConfig& config) {
+std::string only_problem(const ModelConfig& config) {
   const auto found = problems(config);
   return found.size() == 1 ? found[0] : std::to_string(found.size()) + " problems";
 }
 
-TEST(ModelConfig, DerivedSizes) {
-  ModelConfig config = preset("119m");
+TEST(PmnetConfig, DerivedSizes) {
+  PmnetConfig config = preset("119m");
   EXPECT_EQ(config.num_levels(), 4);
   EXPECT_EQ(config.num_groups(3), 64);
   EXPECT_EQ(config.total_groups(), 85);
@@ -27,8 +27,8 @@ TEST(ModelConfig, DerivedSizes) {
   EXPECT_EQ(config.level_of(11), 3);
 }
 
-TEST(ModelConfig, TheTreeCannotOverflow) {
-  ModelConfig config = preset("119m");
+TEST(PmnetConfig, TheTreeCannotOverflow) {
+  PmnetConfig config = preset("119m");
   config.num_layers = 60'000;
   config.write_period = 1;
   config.layer_types.assign(60'000, LayerType::kSliding);
@@ -40,15 +40,15 @@ TEST(ModelConfig, TheTreeCannotOverflow) {
   EXPECT_EQ(config.total_groups(), 60'000);
 }
 
-TEST(ModelConfig, TheWholeModelIsLimited) {
-  ModelConfig config = preset("119m");
+TEST(PmnetConfig, TheWholeModelIsLimited) {
+  PmnetConfig config = preset("119m");
   config.hidden_size = kMaxWidth;
   config.intermediate_size = kMaxWidth;
   EXPECT_NE(only_problem(config).find("at most 2^40"), std::string::npos);
 }
 
-TEST(ModelConfig, BinaryVariantNeedsTheIds) {
-  ModelConfig config = preset("tiny");
+TEST(PmnetConfig, BinaryVariantNeedsTheIds) {
+  PmnetConfig config = preset("tiny");
   config.bos_token_id = 256;
   config.eos_token_id = 257;
   EXPECT_TRUE(config.problems().empty());
@@ -60,21 +60,21 @@ TEST(ModelConfig, BinaryVariantNeedsTheIds) {
   EXPECT_EQ(only_problem(config), "vocab_size must be between 256 and 16777216, not 255");
 }
 
-TEST(ModelConfig, NumbersThatAreNoNumbers) {
+TEST(PmnetConfig, NumbersThatAreNoNumbers) {
   for (const double bad : {std::nan(""), -1.0, 1.0, HUGE_VAL}) {
-    ModelConfig config = preset("tiny");
+    PmnetConfig config = preset("tiny");
     config.attention_dropout = bad;
     EXPECT_NE(only_problem(config).find("attention_dropout"), std::string::npos) << bad;
   }
   for (const double bad : {std::nan(""), -1.0, 0.0, HUGE_VAL}) {
-    ModelConfig config = preset("tiny");
+    PmnetConfig config = preset("tiny");
     config.rms_norm_eps = bad;
     EXPECT_NE(only_problem(config).find("rms_norm_eps"), std::string::npos) << bad;
   }
 }
 
-TEST(ModelConfig, EmptyConfigsNameEverySize) {
-  EXPECT_GE(problems(ModelConfig{}).size(), 11u);
+TEST(PmnetConfig, EmptyConfigsNameEverySize) {
+  EXPECT_GE(problems(PmnetConfig{}).size(), 11u);
   EXPECT_GE(problems(TransformerConfig{}).size(), 6u);
   EXPECT_GE(problems(MambaConfig{}).size(), 4u);
 }

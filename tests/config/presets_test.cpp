@@ -11,16 +11,16 @@
 namespace pmnet {
 namespace {
 
-double relative_difference(const AnyConfig& config, double parameters) {
+double relative_difference(const ModelConfig& config, double parameters) {
   return std::abs(static_cast<double>(parameter_count(config)) / parameters - 1);
 }
 
 TEST(Presets, AllAreSoundAndRoundTrip) {
   for (const std::string& name : preset_names()) {
-    const ModelConfig config = preset(name);
+    const PmnetConfig config = preset(name);
     EXPECT_TRUE(config.problems().empty()) << name;
     const ParsedConfig parsed = parse_config(to_json(config), name);
-    EXPECT_EQ(std::get<ModelConfig>(parsed.config), config) << name;
+    EXPECT_EQ(std::get<PmnetConfig>(parsed.config), config) << name;
     EXPECT_TRUE(parsed.warnings.empty()) << name;
   }
 }
@@ -34,7 +34,7 @@ TEST(Presets, NamesTellTheParameters) {
 
 TEST(Presets, BaselinesMatchInParameters) {
   for (const std::string& name : preset_names()) {
-    const ModelConfig model = preset(name);
+    const PmnetConfig model = preset(name);
     const double parameters = static_cast<double>(parameter_count(model));
     const TransformerConfig transformer = transformer_like(model);
     const MambaConfig mamba = mamba_like(model);

@@ -34,7 +34,7 @@ TEST(ByteTokenizer, TellsWhereSpecialBytesAre) {
 }
 
 TEST(ByteTokenizer, BinaryVariantKeepsEveryByte) {
-  ModelConfig config = preset("tiny");
+  PmnetConfig config = preset("tiny");
   config.bos_token_id = 256;
   config.eos_token_id = 257;
   const ByteTokenizer binary(config);

@@ -4,8 +4,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "model/model_folder.h"
 #include "config/presets.h"
+#include "model/model_folder.h"
 #include "model/pmnet.h"
 #include "temporary_folder.h"
 #include "user_error_of.h"
@@ -32,7 +32,7 @@ class SmallWeights : public testing::TestWithParam<WeightType> {
     return model;
   }
 
-  const ModelConfig config_ = preset("tiny");
+  const PmnetConfig config_ = preset("tiny");
   TemporaryFolder folder_;
   const std::filesystem::path path_ = folder_.path() / "model";
 };

@@ -5,9 +5,9 @@
 #include <random>
 
 #include "base/file.h"
+#include "engine/session.h"
 #include "model/model_folder.h"
 #include "model/tensors.h"
-#include "engine/session.h"
 #include "one_thread.h"
 #include "small_model.h"
 #include "temporary_folder.h"
@@ -57,7 +57,7 @@ class StateFile : public testing::Test {
     EXPECT_NE(got.find(file_.string()), std::string::npos) << got;
   }
 
-  ModelConfig config_ = small_config();
+  PmnetConfig config_ = small_config();
   std::shared_ptr<PMNet> model_ = small_model(config_);
   std::string hash_ = model_hash(*model_);
   TemporaryFolder folder_;

@@ -21,7 +21,7 @@ Tensor feed_in_chunks(Session& session, const Tensor& ids, int64_t chunk) {
 
 class Streaming : public testing::TestWithParam<bool> {
  protected:
-  ModelConfig config_ = GetParam() ? with_full_attention(small_config()) : small_config();
+  PmnetConfig config_ = GetParam() ? with_full_attention(small_config()) : small_config();
   std::shared_ptr<PMNet> model_ = small_model(config_);
   Session session(int64_t batch = 1) const { return Session(model_, "hash", batch); }
   Tensor text(int64_t time, uint64_t seed = 3, int64_t batch = 1) const {
@@ -164,7 +164,7 @@ int64_t held_bytes(State state) {
 }
 
 TEST(StreamingState, HasOneSizeOnceTheWindowIsFull) {
-  const ModelConfig config = small_config();
+  const PmnetConfig config = small_config();
   Session stream(small_model(config), "hash");
   stream.feed(random_ids(config, 1, config.sliding_window));
   const int64_t size = stream.state().bytes();
@@ -177,7 +177,7 @@ TEST(StreamingState, HasOneSizeOnceTheWindowIsFull) {
 
 // Byte by byte, keys and values move through storage with room for half a window more.
 TEST(StreamingState, ByteByByteHoldsAtMostHalfAsMuchAgain) {
-  const ModelConfig config = small_config();
+  const PmnetConfig config = small_config();
   Session stream(small_model(config), "hash");
   stream.feed(random_ids(config, 1, config.sliding_window));
   const int64_t size = stream.state().bytes();
@@ -190,7 +190,7 @@ TEST(StreamingState, ByteByByteHoldsAtMostHalfAsMuchAgain) {
 
 // Decoding writes into its state; whoever took a copy before must not notice.
 TEST(StreamingState, CopiesAreNotDisturbedByBytesReadLater) {
-  for (const ModelConfig& config : {small_config(), with_full_attention(small_config())}) {
+  for (const PmnetConfig& config : {small_config(), with_full_attention(small_config())}) {
     const auto model = small_model(config);
     Session stream(model, "hash", 2);
     for (int64_t byte = 0; byte < 30; ++byte) {
@@ -212,7 +212,7 @@ TEST(StreamingState, CopiesAreNotDisturbedByBytesReadLater) {
 // One byte at a time takes a path of its own; the general one, on plain tensors, must give the same.
 TEST(StreamingState, ByteByByteAgreesWithThePlainPath) {
   using kernels::WeightType;
-  for (const ModelConfig& config : {small_config(), with_full_attention(small_config())})
+  for (const PmnetConfig& config : {small_config(), with_full_attention(small_config())})
     for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8})
       for (const int64_t batch : {2, 8}) {
         const auto model = small_model(config);

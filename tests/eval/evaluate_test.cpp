@@ -17,7 +17,7 @@ namespace {
 class Evaluate : public testing::Test {
  protected:
   Evaluate() {
-    ModelConfig config = small_config();
+    PmnetConfig config = small_config();
     config.vocab_size = 300;
     config.bos_token_id = 256;
     config.eos_token_id = 257;

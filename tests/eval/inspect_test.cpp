@@ -33,7 +33,7 @@ size_t count_of(const std::string& text, const std::string& part) {
 
 TEST(Inspect, AgreesWithOnePassOverTheText) {
   const auto model = small_model(small_config());
-  const ModelConfig& config = model->config();
+  const PmnetConfig& config = model->config();
   const std::string text = small_text(1100);
   const Inspection got = inspect(model, text, read_all);
 
@@ -96,7 +96,7 @@ TEST(Inspect, EndsWhereItIsTold) {
 }
 
 TEST(Inspect, TellsWhichModelsHaveNoMemory) {
-  ModelConfig without = small_config();
+  PmnetConfig without = small_config();
   without.memory_modules = false;
   EXPECT_NE(user_error_of([&] { require_memory(PMNet(without, at::kFloat), "that"); }).find("that was made without"),
             std::string::npos);

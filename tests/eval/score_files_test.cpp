@@ -87,7 +87,7 @@ TEST(Curves, BetweenPositionsAndExcess) {
 }
 
 TEST(RoutingUse, CountsTheSameInAnyChunks) {
-  const ModelConfig config = small_config();
+  const PmnetConfig config = small_config();
   const auto model = small_model(config);
   const Tensor ids = random_ids(config, 1, 90);
   const auto use_of = [&](int64_t chunk) {

@@ -36,12 +36,12 @@ std::vector<double> bits_in_chunks(const std::shared_ptr<const LanguageModel>& m
 
 // All three architectures, small, over bytes, with weights that matter.
 std::vector<std::shared_ptr<LanguageModel>> byte_models() {
-  ModelConfig small = small_config();
+  PmnetConfig small = small_config();
   small.vocab_size = 300;
   small.bos_token_id = 256;
   small.eos_token_id = 257;
   std::vector<std::shared_ptr<LanguageModel>> models = {small_model(small)};
-  for (const AnyConfig& config : {AnyConfig(transformer_like(small)), AnyConfig(mamba_like(small))}) {
+  for (const ModelConfig& config : {ModelConfig(transformer_like(small)), ModelConfig(mamba_like(small))}) {
     models.push_back(make_model(config));
     models.back()->initialize(5);
     models.back()->visit([](const std::string& name, Tensor& p) {
@@ -128,7 +128,7 @@ TEST(StreamScorer, RefusesVocabulariesThatAreNotBytes) {
               require_byte_vocabulary(*small_model(small_config()), "it");
             }).find("it has a vocabulary of 40 ids"),
             std::string::npos);
-  ModelConfig large = small_config();
+  PmnetConfig large = small_config();
   large.vocab_size = 49'152;
   EXPECT_NE(user_error_of([&] { require_byte_vocabulary(*small_model(large), "it"); }).find("49152"),
             std::string::npos);

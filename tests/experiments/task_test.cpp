@@ -92,7 +92,7 @@ TEST(RecallTaskTest, BatchesAreAFunctionOfSeedAndStep) {
 
 // A score at several distances is the score of each alone, whatever the chunks: forks leave the streams as they were.
 TEST(RecallTaskTest, DistancesAndChunksDoNotInfluenceEachOther) {
-  ModelConfig config = small_config();
+  PmnetConfig config = small_config();
   config.vocab_size = 384;
   config.bos_token_id = 254;
   config.eos_token_id = 255;
@@ -145,7 +145,7 @@ TEST(CopyTaskTest, BatchesAreAFunctionOfSeedAndStep) {
 
 // The loss of a copy is what training would report for the same texts.
 TEST(CopyTaskTest, AnUntrainedModelIsNearChance) {
-  ModelConfig config = small_config();
+  PmnetConfig config = small_config();
   config.vocab_size = 384;
   config.bos_token_id = 254;
   config.eos_token_id = 255;

@@ -11,14 +11,14 @@ namespace {
 
 struct Case {
   std::string name;
-  ModelConfig config;
+  PmnetConfig config;
   MemorySwitches memory = {};
   bool padded = false;
   int64_t split = 0;  // the pass goes through in two chunks with the state between them
 };
 
-ModelConfig tiny_config() {
-  ModelConfig c = small_config();
+PmnetConfig tiny_config() {
+  PmnetConfig c = small_config();
   c.vocab_size = 7;
   c.hidden_size = 6;
   c.intermediate_size = 5;
@@ -33,7 +33,7 @@ ModelConfig tiny_config() {
   return c;
 }
 
-ModelConfig with_dropout(ModelConfig c) {
+PmnetConfig with_dropout(PmnetConfig c) {
   c.attention_dropout = 0.3;
   return c;
 }

@@ -21,7 +21,7 @@ Shapes shapes_of(PMNet& model) {
 
 // The published names, spelled out once for a model of two layers and a write in each second one.
 TEST(PMNetParameters, HaveThePublishedNamesAndShapes) {
-  ModelConfig c = small_config();
+  PmnetConfig c = small_config();
   c.num_layers = 2;
   c.layer_types.resize(2);
   PMNet model(c, at::kFloat);
@@ -56,7 +56,7 @@ TEST(PMNetParameters, HaveThePublishedNamesAndShapes) {
 }
 
 TEST(PMNetParameters, FollowTheSwitchesOfTheConfiguration) {
-  ModelConfig c = small_config();
+  PmnetConfig c = small_config();
   c.attention_bias = true;
   c.tie_word_embeddings = false;
   PMNet with_all(c, at::kFloat);
@@ -79,7 +79,7 @@ TEST(PMNetParameters, CountAsPublished) {
 }
 
 TEST(PMNetInitialization, IsTheSpecifiedOneAndDependsOnTheSeedAlone) {
-  ModelConfig c = preset("1m");
+  PmnetConfig c = preset("1m");
   c.initializer_range = 0.05;
   c.attention_bias = true;
   c.pad_token_id = 300;
@@ -109,7 +109,7 @@ TEST(PMNetInitialization, IsTheSpecifiedOneAndDependsOnTheSeedAlone) {
 }
 
 TEST(PMNetTrace, HoldsTheInsideOfAPass) {
-  const ModelConfig c = small_config();
+  const PmnetConfig c = small_config();
   const auto model = small_model(c);
   const Tensor ids = random_ids(c, 2, 50);
   Trace trace;
@@ -147,7 +147,7 @@ TEST(PMNetTrace, TokensSpreadOverTheTree) {
 
 TEST(PMNetPass, IsCausalAndRowsAreIndependent) {
   at::NoGradGuard no_grad;
-  const ModelConfig c = with_full_attention(small_config());
+  const PmnetConfig c = with_full_attention(small_config());
   const auto model = small_model(c);
   const Tensor ids = random_ids(c, 3, 60), all = model->logits(ids);
   EXPECT_LE(largest_difference(model->logits(ids.narrow(1, 0, 31)), all.narrow(1, 0, 31)), 1e-4);
@@ -165,7 +165,7 @@ TEST(PMNetPass, OfNoTokensGivesNoLogits) {
 }
 
 TEST(PMNetPass, ThePadRowGetsNoGradientFromTheInput) {
-  ModelConfig c = small_config();
+  PmnetConfig c = small_config();
   c.pad_token_id = 7;
   c.tie_word_embeddings = false;
   const auto model = small_model(c);
@@ -182,13 +182,13 @@ class Switches : public testing::Test {
     options.memory = switches;
     return model_->logits(ids_, state, options);
   }
-  ModelConfig config_ = small_config();
+  PmnetConfig config_ = small_config();
   std::shared_ptr<PMNet> model_ = small_model(config_);
   Tensor ids_ = random_ids(config_, 1, 40);
 };
 
 TEST_F(Switches, RecurrenceMayBeSwitchedEitherWay) {
-  ModelConfig off = config_;
+  PmnetConfig off = config_;
   off.memory_cumsum = false;
   const auto without = small_model(off);
   at::NoGradGuard no_grad;

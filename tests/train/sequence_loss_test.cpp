@@ -43,7 +43,7 @@ Worst compare(const Gradients& got, const Gradients& want) {
 
 struct Case {
   std::string name;
-  ModelConfig config;
+  PmnetConfig config;
   double dropout = 0;
   bool padded = false;
   ops::Path path = ops::Path::kFast;
@@ -177,7 +177,7 @@ TEST(SequenceLoss, BetweenChunksTheCallerMayStop) {
 
 TEST(SequenceLoss, MemoryIsOneChunkAndTheBoundaryStates) {
   constexpr int64_t kLong = 32 * 1024, kChunk = 512;
-  ModelConfig config = small_config();
+  PmnetConfig config = small_config();
   config.sliding_window = 32;
   const auto model = small_model(config);
   const Tensor ids = random_ids(config, 1, kLong), targets = next_byte_targets(ids);
