@@ -125,7 +125,8 @@ BenchResult run_case(const BenchCase& c) {
   if (c.what == "limits") {
     result = limits(c);
   } else {
-    const ops::PathGuard guard(c.path == "reference" ? ops::Path::kReference : ops::Path::kFast);
+    const ops::ImplementationGuard guard(c.path == "reference" ? ops::Implementation::kReference
+                                                               : ops::Implementation::kFast);
     std::shared_ptr<LanguageModel> model = make_model(config_of(c));
     model->initialize(kSeed);
     if (c.what == "train") {

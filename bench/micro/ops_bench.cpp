@@ -69,10 +69,10 @@ std::vector<OpCase> cases_of(const PmnetConfig& c) {
                    {normal({1, T, d}), normal({d})},
                    [=](const Tensors& in) { return Tensors{rms_norm(in[0], in[1], eps)}; },
                    flop(4, {T, d})});
-  cases.push_back({"norm_rotate",
+  cases.push_back({"rotary",
                    {normal({1, T, A, Dh}), normal({Dh})},
                    [=, cos = normal({1, T, Dh / 2}).cos(), sin = normal({1, T, Dh / 2}).sin()](const Tensors& in) {
-                     return Tensors{norm_rotate(in[0], in[1], cos, sin, eps)};
+                     return Tensors{rotary(in[0], in[1], cos, sin, eps)};
                    },
                    flop(7, {T, A, Dh})});
   const double head_scale = 1 / std::sqrt(static_cast<double>(Dh));
@@ -90,9 +90,9 @@ std::vector<OpCase> cases_of(const PmnetConfig& c) {
                    {normal({1, T, f}), normal({1, T, f}), weight(d, f)},
                    [](const Tensors& in) { return Tensors{swiglu_linear(in[0], in[1], in[2], std::nullopt)}; },
                    flop(2, {T, f, d}) + flop(5, {T, f})});
-  cases.push_back({"norm_linears",
+  cases.push_back({"rms_norm_linear",
                    {normal({1, T, d}), normal({d}), weight(A * Dh, d), weight(A * Dh, d), weight(A * Dh, d)},
-                   [=](const Tensors& in) { return norm_linears(in[0], in[1], eps, {in[2], in[3], in[4]}, {}); },
+                   [=](const Tensors& in) { return rms_norm_linear(in[0], in[1], eps, {in[2], in[3], in[4]}, {}); },
                    flop(2, {T, 3 * A * Dh, d}) + flop(4, {T, d})});
   cases.push_back(
       {"circle_features",
@@ -112,18 +112,19 @@ std::vector<OpCase> cases_of(const PmnetConfig& c) {
                    {normal({1, T, R, N}).softmax(-1), features, weight(R * M, 2 * M), normal({R * M})},
                    [](const Tensors& in) { return Tensors{phase_values(in[0], in[1], in[2], in[3])}; },
                    flop(2, {T, R * M, 2 * M}) + flop(2, {T, R, N, 2 * M})});
-  cases.push_back({"phasor_write",
+  cases.push_back({"segmented_scan",
                    {normal({1, T, N}).softmax(-1), angles({1, T, M}), path},
                    [=](const Tensors& in) {
-                     const WriteResult out = phasor_write(in[0], in[1], group, N, exact(turns, in[2]), {}, std::nullopt,
-                                                          /*unconstrained=*/false);
+                     const SegmentedScanResult out =
+                         segmented_scan(in[0], in[1], group, N, exact(turns, in[2]), {}, std::nullopt,
+                                        /*unconstrained=*/false);
                      return out.path.angle ? Tensors{*out.path.angle} : Tensors{*out.path.turns};
                    },
                    flop(4, {T, N, M})});
-  cases.push_back({"byte_loss",
+  cases.push_back({"cross_entropy",
                    {normal({T, d}), weight(V, d)},
                    [targets = at::randint(0, V, {T}, at::kLong)](const Tensors& in) {
-                     return Tensors{byte_loss(in[0], in[1], targets)};
+                     return Tensors{cross_entropy(in[0], in[1], targets)};
                    },
                    flop(2, {T, d, V}) + flop(2, {T, V})});
   cases.push_back({"causal_conv",
@@ -166,17 +167,17 @@ void time_backward(benchmark::State& state, const OpCase& op) {
   set_counters(state, 2 * op.flop, 2 * bytes_of(leaves) + bytes_of(seeds));
 }
 
-// One thread: what kernels::matvec does with the rows it is given.
-void time_matvec(benchmark::State& state, int64_t rows, int64_t cols, kernels::WeightType type, int64_t vectors) {
-  const PackedWeight packed = pack_weight(round_weight(weight(rows, cols), type));
+// One thread: what kernels::gemv does with the rows it is given.
+void time_gemv(benchmark::State& state, int64_t rows, int64_t cols, kernels::WeightType type, int64_t vectors) {
+  const PackedWeight packed = pack_weight(quantize_weight(weight(rows, cols), type));
   const Tensor x = normal({vectors, cols}), y = at::empty({vectors, rows});
-  const kernels::RowPieces pieces = kernels::cut_rows(matrix_of(packed), rows, vectors, /*num_threads=*/1);
-  kernels::Vectors ready;
+  const kernels::RowPartition partition = kernels::partition_rows(matrix_of(packed), rows, vectors, /*num_threads=*/1);
+  kernels::Operands operands;
   for ([[maybe_unused]] auto iteration : state) {
-    kernels::place_vectors(matrix_of(packed), vectors, x.const_data_ptr<float>(), cols, ready);
-    for (int64_t v = 0; v < vectors && packed.scales; ++v) kernels::round_vector(matrix_of(packed), v, ready);
-    for (int64_t i = 0; i < pieces.count(); ++i)
-      kernels::matvec(matrix_of(packed), pieces.piece(i), nullptr, ready, y.mutable_data_ptr<float>(), rows);
+    kernels::bind_operands(matrix_of(packed), vectors, x.const_data_ptr<float>(), cols, operands);
+    for (int64_t v = 0; v < vectors && packed.scales; ++v) kernels::quantize_operand(matrix_of(packed), v, operands);
+    for (int64_t i = 0; i < partition.size(); ++i)
+      kernels::gemv(matrix_of(packed), partition.range(i), nullptr, operands, y.mutable_data_ptr<float>(), rows);
   }
   Tensors touched{packed.data, x, y};
   if (packed.scales) touched.push_back(*packed.scales);
@@ -202,7 +203,7 @@ void register_all() {
                                                                  {"int8", kernels::WeightType::kInt8}};
     for (const auto& [type_name, type] : types)
       for (const int64_t vectors : {1, 4, 8, 32})
-        RegisterBenchmark(fmt::format("matvec/{}/{}_vectors/{}", type_name, vectors, preset_name).c_str(), time_matvec,
+        RegisterBenchmark(fmt::format("gemv/{}/{}_operands/{}", type_name, vectors, preset_name).c_str(), time_gemv,
                           rows, cols, type, vectors)
             ->Unit(benchmark::kMicrosecond);
   }

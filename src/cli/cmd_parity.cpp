@@ -11,10 +11,10 @@ namespace pmnet {
 namespace {
 
 // Prints one row per item; gives how many do not hold.
-int print_parity(const std::string& folder, ops::Path path, const char* path_name) {
-  const std::vector<ParityRow> rows = check_parity(folder, path);
+int print_parity(const std::string& folder, ops::Implementation implementation, const char* name) {
+  const std::vector<ParityRow> rows = check_parity(folder, implementation);
   int failed = 0;
-  fmt::print("{}  [{}]\n", folder, path_name);
+  fmt::print("{}  [{}]\n", folder, name);
   for (const ParityRow& row : rows) {
     failed += row.holds() ? 0 : 1;
     fmt::print("  {:<4} {:<60} {:>10.2e}  limit {:>7.1e}  {}\n", row.holds() ? "ok" : "FAIL", row.item, row.error,
@@ -35,8 +35,8 @@ void add_parity_command(CLI::App& app) {
   command->callback([folders] {
     int failed = 0;
     for (const std::string& folder : *folders) {
-      failed += print_parity(folder, ops::Path::kFast, "fast");
-      failed += print_parity(folder, ops::Path::kReference, "reference");
+      failed += print_parity(folder, ops::Implementation::kFast, "fast");
+      failed += print_parity(folder, ops::Implementation::kReference, "reference");
     }
     if (failed > 0) throw CommandFailed{1};
   });

@@ -16,7 +16,7 @@ kernels::WeightType parse_weight_type(const std::string& name) {
 void round_weights(LanguageModel& model, kernels::WeightType type) {
   ParameterVisitor visitor;
   visitor.linear = [&](const std::string&, Linear& layer) {
-    const ops::StoredWeight stored = ops::round_weight(layer.weight, type);
+    const ops::StoredWeight stored = ops::quantize_weight(layer.weight, type);
     layer.weight = stored.values;
     layer.weight_scale = stored.scales.value_or(Tensor());
   };

@@ -71,7 +71,7 @@ std::vector<std::vector<double>> StreamScorer::score(const std::vector<std::span
   options.memory = switches_;
   if (padded) options.lengths = lengths.to(device);
   const Tensor hidden = model_->hidden(ids.to(device), &state_, options, trace);  // [B,T,d]
-  const Tensor losses = ops::byte_loss(hidden.flatten(0, 1), model_->head_weight(), targets.flatten().to(device))
+  const Tensor losses = ops::cross_entropy(hidden.flatten(0, 1), model_->head_weight(), targets.flatten().to(device))
                             .view({B, T})
                             .to(at::kCPU, at::kDouble);
   const auto loss = losses.accessor<double, 2>();

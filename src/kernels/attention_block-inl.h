@@ -23,14 +23,14 @@ constexpr int64_t kKeys = 192;    // at once: queries of a block with a window o
 
 // Some queries of a head and some of the keys they see. Tables are [key, query]: keys and values are then read where
 // they lie, only the few queries are transposed, and a softmax takes no sum over the lanes of a register.
-struct Block {
+struct AttentionBlock {
   const AttentionHead& head;
   int64_t first_query, num_queries;
   int64_t position;  // of the first query among the keys
   int64_t first_key, num_keys = 0;
   HWY_ALIGN uint32_t low[kQueries] = {}, high[kQueries] = {};  // the queries' hashes for dropout
 
-  Block(const AttentionHead& h, int64_t begin, int64_t end)
+  AttentionBlock(const AttentionHead& h, int64_t begin, int64_t end)
       : head(h), first_query(begin), num_queries(end - begin), position(h.num_keys - h.num_queries + begin) {
     first_key = std::max({int64_t{0}, h.first_key, h.window > 0 ? position - h.window + 1 : 0});
     if (h.drop_threshold == 0) return;
@@ -93,7 +93,7 @@ struct Block {
 // What dropout multiplies the entries of a vector of queries by.
 class Dropout {
  public:
-  HWY_INLINE Dropout(const Block& block, size_t query)
+  HWY_INLINE Dropout(const AttentionBlock& block, size_t query)
       : head_(block.head),
         first_position_(block.head.first_position + block.first_query - block.position + block.first_key),
         low_(hn::Load(Bits(), block.low + query)),

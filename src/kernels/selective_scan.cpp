@@ -88,11 +88,11 @@ void SelectiveScan(const ScanShape& shape, const ScanInputs& in, float* state, f
 
 // What the backward keeps of one block for one vector of channels, each [steps,S,lanes]. The gradients of b and c are
 // sums over channels: they collect in lanes over the whole slab, and the lanes are added once per block.
-struct Block {
+struct BackwardBlock {
   int64_t size, lanes;
   std::vector<float> h, decay, grad_b, grad_c;
 
-  explicit Block(int64_t S)
+  explicit BackwardBlock(int64_t S)
       : size(S * hn::Lanes(Floats())),
         lanes(hn::Lanes(Floats())),
         h((kScanBlock + 1) * size),
@@ -110,7 +110,7 @@ void SelectiveScanBackward(const ScanShape& shape, const ScanInputs& in, const f
   float *a = scratch.data(), *grad_a = a + S * width, *grad_h = grad_a + S * width, *grad_d = grad_h + S * width;
   slab.load(in.a, a, kLog2E);
   slab.load(grad_state, grad_h);
-  Block block(S);
+  BackwardBlock block(S);
   const int64_t lanes = block.lanes;
   for (int64_t index = num_scan_blocks(shape.num_steps) - 1; index >= 0; --index) {
     const int64_t first = index * kScanBlock, steps = std::min(kScanBlock, shape.num_steps - first);

@@ -9,9 +9,8 @@
 #define HWY_TARGET_INCLUDE "kernels/token_attention.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
-#include <hwy/contrib/math/math-inl.h>
-
 #include "kernels/simd-inl.h"
+#include "kernels/softmax-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
@@ -32,22 +31,6 @@ HWY_INLINE void ForEachKeys(const TokenHeads& h, const float* rows, const Body& 
   for (int64_t key = kKeysTogether * apart; key < num_keys; ++key) keys(key, std::integral_constant<int64_t, 1>());
 }
 
-// softmax(scale * x) in place; returns the logarithm of the sum of exponentials
-float Softmax(int64_t count, float scale, float* x) {
-  const Floats d;
-  const float top = *std::max_element(x, x + count) * scale;
-  auto total = hn::Zero(d);
-  for_each_vector(count, [&](size_t j, auto io) HWY_ATTR {
-    const auto e = hn::Exp(d, hn::MulSub(io.load(x + j), hn::Set(d, scale), hn::Set(d, top)));
-    io.store(e, x + j);
-    total = hn::Add(total, io.only_active(e));
-  });
-  const float sum = sum_lanes(total);
-  const auto inverse = hn::Set(d, 1.0f / sum);
-  for_each_vector(count, [&](size_t j, auto io) HWY_ATTR { io.store(hn::Mul(io.load(x + j), inverse), x + j); });
-  return std::log(sum) + top;
-}
-
 void AttendToken(const TokenHeads& h, const float* q, const float* k, const float* v, float* out, float* log_sums) {
   const int64_t num_keys = h.num_keys - h.first_key;
   std::vector<float> probabilities(h.num_heads * num_keys);
@@ -62,7 +45,7 @@ void AttendToken(const TokenHeads& h, const float* q, const float* k, const floa
     for (int i = 0; i < count; ++i) probabilities[head * num_keys + key + i * apart] = sum_lanes(dots[i]);
   });
   for (int64_t head = 0; head < h.num_heads; ++head)
-    log_sums[head] = Softmax(num_keys, h.scale, &probabilities[head * num_keys]);
+    log_sums[head] = softmax_row(num_keys, h.scale, &probabilities[head * num_keys]);
   std::fill_n(out, h.num_heads * h.width, 0.0f);
   ForEachKeys(h, v, [&](int64_t key, int64_t apart, auto count, int64_t head, const float* rows) HWY_ATTR {
     FloatVec p[count];

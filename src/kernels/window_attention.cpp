@@ -32,7 +32,7 @@ struct RunningSoftmax {
   }
 
   // Scores become exponentials, dropped or not; out, the sums of values so far, is made relative to the new top.
-  void Add(const Block& block, float* scores, float* out) {
+  void Add(const AttentionBlock& block, float* scores, float* out) {
     const Floats d;
     const auto scale = hn::Set(d, block.head.scale), none = hn::Set(d, kNone);
     HWY_ALIGN float before[kQueries];
@@ -46,9 +46,9 @@ struct RunningSoftmax {
     });
     for (int64_t i = 0; i < block.num_queries; ++i) {
       if (top[i] == before[i] || total[i] == 0) continue;  // as before, or nothing there yet
-      const float fade = std::exp((before[i] - top[i]) * block.head.scale);
-      total[i] *= fade;
-      ScaleRow(block.head.width, fade, out + i * block.head.query_stride);
+      const float rescale = std::exp((before[i] - top[i]) * block.head.scale);
+      total[i] *= rescale;
+      ScaleRow(block.head.width, rescale, out + i * block.head.query_stride);
     }
     for_each_vector(block.num_queries, [&](size_t i, auto io) HWY_ATTR {
       const Dropout dropout(block, i);
@@ -69,7 +69,7 @@ void Attend(const AttentionHead& h, int64_t begin, int64_t end, const float* q, 
             float* out, float* log_sums) {
   std::vector<float> queries(h.width * kQueries), table(kKeys * kQueries);
   for (int64_t first = begin; first < end; first += kQueries) {
-    Block block(h, first, std::min(first + kQueries, end));
+    AttentionBlock block(h, first, std::min(first + kQueries, end));
     RunningSoftmax softmax;
     float* rows = out + first * h.query_stride;
     block.Transpose(q, queries.data());
@@ -93,7 +93,7 @@ void AttendBackward(const AttentionHead& h, const float* q, const float* k, cons
   std::vector<float> probabilities(kKeys * kQueries), gradients(kKeys * kQueries);
   float *p = probabilities.data(), *g = gradients.data();
   for (int64_t first = 0; first < h.num_queries; first += kQueries) {
-    Block block(h, first, std::min(first + kQueries, h.num_queries));
+    AttentionBlock block(h, first, std::min(first + kQueries, h.num_queries));
     block.Transpose(q, queries.data());
     block.Transpose(grad_out, grads.data());
     HWY_ALIGN float means[kQueries];  // of the gradients of a query's probabilities

@@ -51,7 +51,7 @@ Tensor Attention::forward(const Tensor& x, const RmsNorm& norm, int64_t layer, c
   const auto heads = [&](const Tensor& y) { return y.view({B, T, y.size(-1) / shape.head_dim, shape.head_dim}); };
   const auto rotate = [&](const Tensor& y, const RmsNorm& head_norm) {
     const ops::OptTensor weight = shape.norm_heads ? ops::OptTensor(head_norm.weight) : std::nullopt;
-    return ops::norm_rotate(heads(y), weight, pass.rotary.cos, pass.rotary.sin, shape.norm_eps);
+    return ops::rotary(heads(y), weight, pass.rotary.cos, pass.rotary.sin, shape.norm_eps);
   };
   const auto projected = project(x, norm, {&q_proj, &k_proj, &v_proj});
   const Tensor q = rotate(projected[0], q_norm);  // [B,T,A,Dh]

@@ -13,7 +13,7 @@ Tensor LanguageModel::logits(const Tensor& ids, State* state, const ForwardOptio
 Tensor LanguageModel::losses(const Tensor& ids, const Tensor& targets, State* state,
                              const ForwardOptions& options) const {
   const Tensor h = hidden(ids, state, options, nullptr);
-  return ops::byte_loss(h.flatten(0, 1), head_weight(), targets.flatten()).view_as(targets);
+  return ops::cross_entropy(h.flatten(0, 1), head_weight(), targets.flatten()).view_as(targets);
 }
 
 std::vector<std::pair<std::string, Tensor>> LanguageModel::named_parameters() {

@@ -13,7 +13,7 @@ Linear::Linear(int64_t in, int64_t out, bool with_bias, const at::TensorOptions&
 Tensor Linear::operator()(const Tensor& x) const {
   const auto shift = bias.defined() ? ops::OptTensor(bias) : std::nullopt;
   if (packed) return ops::packed_linear(x, *packed, shift);
-  const bool few = x.numel() <= ops::kFewVectors * x.size(-1);
+  const bool few = x.numel() <= ops::kMaxGemvColumns * x.size(-1);
   if (few && !at::GradMode::is_enabled() && weight.scalar_type() == at::kFloat)
     return ops::packed_linear(x, ops::pack_weight({weight}), shift);
   return at::linear(x, weight, bias);
@@ -56,7 +56,7 @@ std::vector<Tensor> project(const Tensor& x, const RmsNorm& norm, const std::vec
     weights.push_back(layer->weight);
     if (layer->bias.defined()) biases.push_back(layer->bias);
   }
-  return ops::norm_linears(x, norm.weight, norm.eps, weights, biases);
+  return ops::rms_norm_linear(x, norm.weight, norm.eps, weights, biases);
 }
 
 Mlp::Mlp(int64_t width, int64_t inner, bool with_bias, const at::TensorOptions& options)

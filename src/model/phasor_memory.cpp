@@ -64,17 +64,17 @@ WriteOutcome MemoryWrite::forward(const Tensor& hidden, const MemoryPath& path, 
   const Tensor m = std::numbers::pi * proj_out(projected[1]).tanh();                                     // Eq. 5
   const Tensor next = settings.next_group ? *settings.next_group : child_group(path.group, a.detach());  // Eq. 4
 
-  ops::WriteResult written;
+  ops::SegmentedScanResult written;
   if (settings.recurrence) {
-    written = ops::phasor_write(a, m, path.group, settings.num_groups, path.phases, memory, settings.grad_scale,
-                                settings.unconstrained);  // Eq. 6
+    written = ops::segmented_scan(a, m, path.group, settings.num_groups, path.phases, memory, settings.grad_scale,
+                                  settings.unconstrained);  // Eq. 6
   } else {
     // No recurrence: every token is a sequence of its own, and nothing is kept.
     const auto alone = [&](const Tensor& x) { return x.flatten(0, 1).unsqueeze(1); };
     const auto alone_if_any = [&](const ops::OptTensor& x) { return x ? ops::OptTensor(alone(*x)) : std::nullopt; };
-    written = ops::phasor_write(alone(a), alone(m), alone(path.group).squeeze(-1).clamp_max(0).view({B * T, 1}),
-                                /*num_groups=*/1, {alone_if_any(path.phases.turns), alone_if_any(path.phases.angle)},
-                                {}, std::nullopt, settings.unconstrained);
+    written = ops::segmented_scan(alone(a), alone(m), alone(path.group).squeeze(-1).clamp_max(0).view({B * T, 1}),
+                                  /*num_groups=*/1, {alone_if_any(path.phases.turns), alone_if_any(path.phases.angle)},
+                                  {}, std::nullopt, settings.unconstrained);
     for (auto* x : {&written.path.turns, &written.path.angle})
       if (*x) *x = (*x)->squeeze(1).unflatten(0, {B, T});
     written.final_state = {};

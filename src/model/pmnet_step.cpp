@@ -6,10 +6,13 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/circle_features.h"
 #include "kernels/phase_attention.h"
-#include "kernels/phasor.h"
-#include "kernels/rows.h"
+#include "kernels/rms_norm.h"
+#include "kernels/rotary.h"
 #include "kernels/scratch.h"
+#include "kernels/segmented_scan.h"
+#include "kernels/swiglu.h"
 #include "model/held_once.h"
 #include "model/pmnet.h"
 #include "ops/share_pieces.h"
@@ -96,8 +99,8 @@ void PMNet::Step::attend(const DecoderLayer& layer, AttentionState& past) {
   first_key.resize(B);
   ops::share_pieces(B, [&](int64_t b) {
     const auto rotate = [&](const float* from, int64_t count, const RmsNorm& norm, float* to) {
-      kernels::norm_rotate({1, count, s.head_dim}, from, norm.weight.const_data_ptr<float>(), &cos[b * s.head_dim / 2],
-                           &sin[b * s.head_dim / 2], s.norm_eps, to, &unused[b * s.num_heads]);
+      kernels::rotary({1, count, s.head_dim}, from, norm.weight.const_data_ptr<float>(), &cos[b * s.head_dim / 2],
+                      &sin[b * s.head_dim / 2], s.norm_eps, to, &unused[b * s.num_heads]);
     };
     rotate(&q[b * query_width], s.num_heads, attention.q_norm, &q[b * query_width]);
     rotate(&k[b * key_width], s.num_kv_heads, attention.k_norm, keys + b * key_row + place);
@@ -170,8 +173,8 @@ void PMNet::Step::write(const MemoryWrite& module, int64_t level) {
   path.resize(B * N * M);
   ops::share_pieces(B, [&](int64_t b) {
     const int64_t at = b * N * M;
-    kernels::phasor_scan({1, N, M, 0, M}, weights.data() + b * N, y.data() + b * M, &group[b],
-                         root ? nullptr : path.data() + at, memory + b * G * N * M, path.data() + at);
+    kernels::segmented_scan({1, N, M, 0, M}, weights.data() + b * N, y.data() + b * M, &group[b],
+                            root ? nullptr : path.data() + at, memory + b * G * N * M, path.data() + at);
   });
   find_features(level, path.data());
   for (int64_t b = 0; b < B; ++b) {
@@ -226,9 +229,10 @@ bool PMNet::can_step(const Tensor& ids, const State* state, const ForwardOptions
   const bool plain_memory =
       m.recurrence.value_or(config_.memory_cumsum) && !m.unconstrained && m.zero_embeddings == ZeroEmbeddings::kNone;
   return state != nullptr && trace == nullptr && ids.size(1) == 1 &&
-         ids.size(0) * std::max<int64_t>(config_.num_memory, 1) <= ops::kFewVectors && !at::GradMode::is_enabled() &&
-         !options.training && !options.lengths && plain_memory && ops::current_path() == ops::Path::kFast &&
-         embed_tokens.scalar_type() == at::kFloat && embed_tokens.is_cpu();
+         ids.size(0) * std::max<int64_t>(config_.num_memory, 1) <= ops::kMaxGemvColumns &&
+         !at::GradMode::is_enabled() && !options.training && !options.lengths && plain_memory &&
+         ops::current_implementation() == ops::Implementation::kFast && embed_tokens.scalar_type() == at::kFloat &&
+         embed_tokens.is_cpu();
 }
 
 Tensor PMNet::step(const Tensor& ids, State& state) const {

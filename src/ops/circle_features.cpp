@@ -1,4 +1,5 @@
-#include "kernels/phasor.h"
+#include "kernels/circle_features.h"
+
 #include "ops/common.h"
 #include "ops/reference.h"
 

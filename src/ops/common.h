@@ -17,7 +17,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 inline bool fast_path(const Tensor& x) {
-  return current_path() == Path::kFast && x.scalar_type() == at::kFloat && x.device().is_cpu();
+  return current_implementation() == Implementation::kFast && x.scalar_type() == at::kFloat && x.device().is_cpu();
 }
 
 inline Tensor or_undefined(const OptTensor& x) { return x.value_or(Tensor()); }

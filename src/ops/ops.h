@@ -15,20 +15,20 @@ namespace pmnet::ops {
 using at::Tensor;
 using OptTensor = std::optional<Tensor>;
 
-enum class Path { kFast, kReference };
+enum class Implementation { kFast, kReference };
 
 // Chooses the implementation for the calling thread while alive. Backward follows the path its forward took.
-class PathGuard {
+class ImplementationGuard {
  public:
-  explicit PathGuard(Path path);
-  ~PathGuard();
-  PathGuard(const PathGuard&) = delete;
-  PathGuard& operator=(const PathGuard&) = delete;
+  explicit ImplementationGuard(Implementation implementation);
+  ~ImplementationGuard();
+  ImplementationGuard(const ImplementationGuard&) = delete;
+  ImplementationGuard& operator=(const ImplementationGuard&) = delete;
 
  private:
-  Path previous_;
+  Implementation previous_;
 };
-Path current_path();
+Implementation current_implementation();
 
 // Phases on the unit circle. `turns` is exact: a wrapped fraction of a turn, int32 where the network reads it and int64
 // where it accumulates. `angle` is its differentiable twin in radians; it carries gradients and, in double precision
@@ -44,7 +44,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps);
 
 // Per-head RMSNorm (skipped without weight), then the half-split rotary rotation. x [B,T,A,Dh], cos and sin
 // [B|1,T,Dh/2].
-Tensor norm_rotate(const Tensor& x, const OptTensor& weight, const Tensor& cos, const Tensor& sin, double eps);
+Tensor rotary(const Tensor& x, const OptTensor& weight, const Tensor& cos, const Tensor& sin, double eps);
 
 // Dropout on attention probabilities without a generator: each bit is a function of the row's key and the absolute
 // positions of query and key, so chunks, recomputation and ranks see the same mask.
@@ -65,8 +65,8 @@ Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight,
 
 // Linear layers of one normed input: W_i rms_norm(x) + b_i, with all biases or none. Nothing is kept of the normed
 // input.
-std::vector<Tensor> norm_linears(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
-                                 at::TensorList biases);
+std::vector<Tensor> rms_norm_linear(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
+                                    at::TensorList biases);
 
 // Eq. 2, left: Phi(path + E[group]) = [sin, cos], [B,T,N,2M]. path [B,T,N,M] (absent: zero), anchors [G,N,M],
 // group int64 [B,T]. `unconstrained` is the stability experiment's [theta, 0].
@@ -85,7 +85,7 @@ Tensor phase_scores(const Tensor& query, const Tensor& keys, int64_t num_heads);
 // weights of a head sum to one. Returns [B,T,R*M].
 Tensor phase_values(const Tensor& weights, const Tensor& features, const Tensor& w_v, const Tensor& b_v);
 
-struct WriteResult {
+struct SegmentedScanResult {
   Phases path;         // [B,T,N,M]: path + state, the wrapped sum root to here (turns int32)
   Phases final_state;  // [B,G,N,M]: the level's memory after the last token (turns int64)
 };
@@ -94,12 +94,13 @@ struct WriteResult {
 // path. weights [B,T,N], update [B,T,M] in radians, group [B,T] (negative: padding, writes nothing), initial [B,G,N,M].
 // grad_scale [B,G]: what the gradient of delta is multiplied by, 1/sqrt(s) for segment-aware normalisation (absent: 1).
 // `unconstrained` sums in floating point without wrapping: the result has no turns, only angles.
-WriteResult phasor_write(const Tensor& weights, const Tensor& update, const Tensor& group, int64_t num_groups,
-                         const Phases& path, const Phases& initial, const OptTensor& grad_scale, bool unconstrained);
+SegmentedScanResult segmented_scan(const Tensor& weights, const Tensor& update, const Tensor& group, int64_t num_groups,
+                                   const Phases& path, const Phases& initial, const OptTensor& grad_scale,
+                                   bool unconstrained);
 
 // -log p(target) of softmax(W hidden), one number per row; a negative target scores 0 and has no gradient.
 // hidden [n,d], weight [V,d], targets int64 [n].
-Tensor byte_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets);
+Tensor cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets);
 
 // Mamba's causal convolution of each channel: silu(bias + sum_k weight_k x_{t-K+1+k}). x [B,T,E], weight [E,K], bias
 // [E], past [B,E,K-1]: what came before x, oldest first (absent: zero). Returns [B,T,E].

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "kernels/fixed_point.h"
-#include "kernels/weight_packing.h"
+#include "kernels/gemv/pack.h"
+#include "kernels/gemv/quantize.h"
 #include "ops/common.h"
 #include "ops/share_pieces.h"
 
@@ -13,28 +13,28 @@ using kernels::WeightType;
 namespace {
 
 // Bf16 rows as 16-bit integers.
-StoredWeight round_to_shorts(const Tensor& rows) {
+StoredWeight quantize_int16(const Tensor& rows) {
   const Tensor wide = rows.to(at::kFloat);
   const int64_t cols = rows.size(1);
   const Tensor shorts = at::empty(rows.sizes(), at::kShort), scales = at::empty({rows.size(0)}, at::kFloat);
   for (int64_t r = 0; r < rows.size(0); ++r)
     scales.mutable_data_ptr<float>()[r] =
-        kernels::round_to_shorts(cols, wide.const_data_ptr<float>() + r * cols, kernels::kLongestShorts,
-                                 kernels::Factor::kPowerOfTwo, shorts.mutable_data_ptr<int16_t>() + r * cols);
+        kernels::quantize_int16(cols, wide.const_data_ptr<float>() + r * cols, kernels::kMaxWeightNormInt16,
+                                kernels::ScaleKind::kPowerOfTwo, shorts.mutable_data_ptr<int16_t>() + r * cols);
   return {shorts, scales};
 }
 
-bool takes_same_vectors(const FewProduct& a, const FewProduct& b) {
+bool takes_same_operands(const FewProduct& a, const FewProduct& b) {
   return a.x == b.x && a.x_stride == b.x_stride && a.vectors == b.vectors && a.weight.cols == b.weight.cols &&
          a.weight.type == b.weight.type;
 }
 
 // A few at a time: one takes less time than to call another thread.
-void round_all(const FewProduct& p, kernels::Vectors& vectors) {
+void quantize_all(const FewProduct& p, kernels::Operands& operands) {
   constexpr int64_t kTogether = 4;
   share_pieces((p.vectors + kTogether - 1) / kTogether, [&](int64_t piece) {
     const int64_t end = std::min((piece + 1) * kTogether, p.vectors);
-    for (int64_t v = piece * kTogether; v < end; ++v) kernels::round_vector(p.weight, v, vectors);
+    for (int64_t v = piece * kTogether; v < end; ++v) kernels::quantize_operand(p.weight, v, operands);
   });
 }
 
@@ -48,7 +48,7 @@ PackedWeight PackedWeight::rows(int64_t begin, int64_t count) const {
   return some;
 }
 
-StoredWeight round_weight(const Tensor& weight, WeightType type) {
+StoredWeight quantize_weight(const Tensor& weight, WeightType type) {
   const Tensor w = weight.detach().to(at::kFloat);
   if (type == WeightType::kF32) return {w};
   if (type == WeightType::kBF16) return {w.to(at::kBFloat16)};
@@ -64,7 +64,7 @@ PackedWeight pack_weight(const StoredWeight& stored) {
   const WeightType type = rows.scalar_type() == at::kBFloat16 ? WeightType::kBF16 : WeightType::kInt8;
   TORCH_CHECK(type == WeightType::kBF16 || (rows.scalar_type() == at::kChar && stored.scales),
               "pack_weight: weights are float32, bf16, or int8 with scales, not ", rows.scalar_type());
-  const StoredWeight integers = type == WeightType::kBF16 ? round_to_shorts(rows) : StoredWeight{rows, stored.scales};
+  const StoredWeight integers = type == WeightType::kBF16 ? quantize_int16(rows) : StoredWeight{rows, stored.scales};
   const Tensor packed = at::empty({kernels::packed_bytes(type, outputs, inputs)}, at::kByte);
   kernels::pack_rows(type, outputs, inputs, integers.values.const_data_ptr(), packed.mutable_data_ptr());
   return {type, packed, outputs, inputs, integers.scales};
@@ -82,7 +82,7 @@ Tensor unpack_weight(const PackedWeight& w) {
 Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bias) {
   const int64_t rows = w.num_outputs, cols = w.num_inputs;
   TORCH_CHECK(x.size(-1) == cols, "packed_linear: x has width ", x.size(-1), ", the weight has ", cols, " columns");
-  const bool few = cols > 0 && x.numel() <= kFewVectors * cols;
+  const bool few = cols > 0 && x.numel() <= kMaxGemvColumns * cols;
   if (!few || !fast_path(x)) return at::linear(x, unpack_weight(w), or_undefined(bias));
   const Tensor rows_in = x.contiguous(), shift = bias ? bias->contiguous() : Tensor();
   auto sizes = x.sizes().vec();
@@ -100,9 +100,9 @@ kernels::WeightMatrix matrix_of(const PackedWeight& w, int64_t first_row) {
 
 void multiply_few(const std::vector<FewProduct>& products) {
   struct Share {
-    kernels::Vectors ready;
-    const kernels::Vectors* vectors;  // those above, or those of the product before
-    kernels::RowPieces pieces;
+    kernels::Operands ready;
+    const kernels::Operands* operands;  // those above, or those of the product before
+    kernels::RowPartition pieces;
     int64_t first_piece;
   };
   thread_local std::vector<Share> kept;  // for its memory
@@ -111,24 +111,24 @@ void multiply_few(const std::vector<FewProduct>& products) {
   int64_t pieces = 0;
   for (size_t i = 0; i < products.size(); ++i) {
     const FewProduct& p = products[i];
-    if (i > 0 && takes_same_vectors(p, products[i - 1])) {
-      shares[i].vectors = shares[i - 1].vectors;
+    if (i > 0 && takes_same_operands(p, products[i - 1])) {
+      shares[i].operands = shares[i - 1].operands;
     } else {
-      kernels::Vectors& ready = shares[i].ready;
-      kernels::place_vectors(p.weight, p.vectors, p.x, p.x_stride, ready);
-      if (p.weight.type != WeightType::kF32) round_all(p, ready);
-      shares[i].vectors = &ready;
+      kernels::Operands& ready = shares[i].ready;
+      kernels::bind_operands(p.weight, p.vectors, p.x, p.x_stride, ready);
+      if (p.weight.type != WeightType::kF32) quantize_all(p, ready);
+      shares[i].operands = &ready;
     }
-    shares[i].pieces = kernels::cut_rows(p.weight, p.rows, p.vectors, at::get_num_threads());
+    shares[i].pieces = kernels::partition_rows(p.weight, p.rows, p.vectors, at::get_num_threads());
     shares[i].first_piece = pieces;
-    pieces += shares[i].pieces.count();
+    pieces += shares[i].pieces.size();
   }
   share_pieces(pieces, [&](int64_t piece) {
     size_t i = products.size() - 1;
     while (piece < shares[i].first_piece) --i;
     const FewProduct& p = products[i];
-    kernels::matvec(p.weight, shares[i].pieces.piece(piece - shares[i].first_piece), p.bias, *shares[i].vectors, p.y,
-                    p.y_stride);
+    kernels::gemv(p.weight, shares[i].pieces.range(piece - shares[i].first_piece), p.bias, *shares[i].operands, p.y,
+                  p.y_stride);
   });
 }
 

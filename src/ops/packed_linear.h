@@ -2,7 +2,7 @@
 // (decoding) each weight is read once, in as many bits as it is stored in; with many (prefill) the weights are widened
 // and ATen multiplies.
 #pragma once
-#include "kernels/matvec.h"
+#include "kernels/gemv/gemv.h"
 #include "ops/ops.h"
 
 namespace pmnet::ops {
@@ -26,9 +26,9 @@ struct PackedWeight {
 };
 
 // Up to this many vectors the product is bound by reading the weights.
-constexpr int64_t kFewVectors = 32;
+constexpr int64_t kMaxGemvColumns = 32;
 
-StoredWeight round_weight(const Tensor& weight, kernels::WeightType type);
+StoredWeight quantize_weight(const Tensor& weight, kernels::WeightType type);
 PackedWeight pack_weight(const StoredWeight& stored);
 Tensor unpack_weight(const PackedWeight& weight);  // [out, in] in float32
 

@@ -40,7 +40,7 @@ struct PhaseAttentionFunction : torch::autograd::Function<PhaseAttentionFunction
       for (int64_t first = 0; first < tokens; first += block) {
         const int64_t count = std::min(block, tokens - first);
         Tensor here = keys.narrow(0, keep_keys ? first * N : 0, count * N);
-        if (!keep_keys && tokens * N <= kFewVectors && w_k.is_contiguous())
+        if (!keep_keys && tokens * N <= kMaxGemvColumns && w_k.is_contiguous())
           multiply_few({{{kernels::WeightType::kF32, w_k.const_data_ptr(), 0, nullptr, w_k.size(1)},
                          width,
                          nullptr,

@@ -12,7 +12,7 @@ Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
   return weight * x * at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + eps);
 }
 
-Tensor norm_rotate(const Tensor& x, const OptTensor& weight, const Tensor& cos, const Tensor& sin, double eps) {
+Tensor rotary(const Tensor& x, const OptTensor& weight, const Tensor& cos, const Tensor& sin, double eps) {
   const Tensor y = weight ? rms_norm(x, *weight, eps) : x;
   const int64_t half = x.size(-1) / 2;
   const Tensor left = y.narrow(-1, 0, half), right = y.narrow(-1, half, half);
@@ -26,8 +26,8 @@ Tensor swiglu_linear(const Tensor& gate, const Tensor& up, const Tensor& weight,
   return at::linear(swiglu(gate, up), weight, bias);
 }
 
-std::vector<Tensor> norm_linears(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
-                                 at::TensorList biases) {
+std::vector<Tensor> rms_norm_linear(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
+                                    at::TensorList biases) {
   const Tensor y = rms_norm(x, norm_weight, eps);
   std::vector<Tensor> outputs;
   for (size_t i = 0; i < weights.size(); ++i)
@@ -97,11 +97,12 @@ Tensor segmented_cumsum(const Tensor& x, const Tensor& key) {
 
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> phasor_write(const Tensor& weights, const Tensor& update,
-                                                        const Tensor& group, int64_t num_groups,
-                                                        const OptTensor& path_turns, const OptTensor& path_angle,
-                                                        const OptTensor& initial_turns, const OptTensor& initial_angle,
-                                                        const OptTensor& grad_scale, bool unconstrained) {
+std::tuple<Tensor, Tensor, Tensor, Tensor> segmented_scan(const Tensor& weights, const Tensor& update,
+                                                          const Tensor& group, int64_t num_groups,
+                                                          const OptTensor& path_turns, const OptTensor& path_angle,
+                                                          const OptTensor& initial_turns,
+                                                          const OptTensor& initial_angle, const OptTensor& grad_scale,
+                                                          bool unconstrained) {
   const int64_t B = weights.size(0), T = weights.size(1), N = weights.size(2), M = update.size(2);
   const auto dtype = weights.scalar_type();
   const Tensor written = (group >= 0);
@@ -158,7 +159,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> phasor_write(const Tensor& weights, c
           with_gradient_of(to_angle(final_turns, dtype), gradient_final)};
 }
 
-Tensor byte_loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets) {
+Tensor cross_entropy(const Tensor& hidden, const Tensor& weight, const Tensor& targets) {
   const Tensor log_p = at::linear(hidden, weight).log_softmax(-1);
   const Tensor nll = -log_p.gather(1, targets.clamp_min(0).unsqueeze(1)).squeeze(1);
   return nll * (targets >= 0).to(nll.scalar_type());

@@ -1,4 +1,5 @@
-#include "kernels/rows.h"
+#include "kernels/rms_norm.h"
+
 #include "ops/common.h"
 #include "ops/reference.h"
 

@@ -174,8 +174,8 @@ class Check {
 
 }  // namespace
 
-std::vector<ParityRow> check_parity(const std::filesystem::path& folder, ops::Path path) {
-  const ops::PathGuard guard(path);
+std::vector<ParityRow> check_parity(const std::filesystem::path& folder, ops::Implementation implementation) {
+  const ops::ImplementationGuard guard(implementation);
   return Check(folder).run();
 }
 

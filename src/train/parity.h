@@ -17,7 +17,7 @@ struct ParityRow {
   bool holds() const { return error <= limit; }  // false for NaN
 };
 
-// Every item that the folder records, through one op path.
-std::vector<ParityRow> check_parity(const std::filesystem::path& folder, ops::Path path);
+// Every item that the folder records, through one implementation of the ops.
+std::vector<ParityRow> check_parity(const std::filesystem::path& folder, ops::Implementation implementation);
 
 }  // namespace pmnet

@@ -55,7 +55,7 @@ LossSum forward_over(const LanguageModel& model, std::vector<Chunk>& chunks, std
     Trace trace;
     const Tensor hidden = model.hidden(chunk.ids, &state, options_for(options.forward, chunk), &trace);
     const Tensor losses =
-        ops::byte_loss(hidden.flatten(0, 1), model.head_weight(), chunk.targets.flatten()).view_as(chunk.targets);
+        ops::cross_entropy(hidden.flatten(0, 1), model.head_weight(), chunk.targets.flatten()).view_as(chunk.targets);
     const LossSum part = summarize(losses, chunk.targets);
     total.loss += part.loss;
     total.bytes += part.bytes;

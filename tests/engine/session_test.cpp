@@ -36,10 +36,10 @@ TEST_P(Streaming, ChunksGiveTheLogitsOfOnePass) {
   at::NoGradGuard no_grad;
   const OneThread one_thread;
   const Tensor ids = text(700, 3, 2), whole = model_->logits(ids);
-  for (const ops::Path path : {ops::Path::kFast, ops::Path::kReference}) {
-    const ops::PathGuard guard(path);
+  for (const ops::Implementation implementation : {ops::Implementation::kFast, ops::Implementation::kReference}) {
+    const ops::ImplementationGuard guard(implementation);
     for (const int64_t chunk : {1, 7, 512}) {
-      if (chunk == 1 && path == ops::Path::kReference) continue;
+      if (chunk == 1 && implementation == ops::Implementation::kReference) continue;
       Session stream = session(2);
       EXPECT_LE(largest_difference(feed_in_chunks(stream, ids, chunk), whole), kLimit) << chunk;
       EXPECT_EQ(stream.position(1), 700);
@@ -227,7 +227,7 @@ TEST(StreamingState, ByteByByteAgreesWithThePlainPath) {
         const double limit = type == WeightType::kF32 ? kLimit : 2e-3;
         for (int64_t byte = 0; byte < 40; ++byte) {
           const Tensor id = random_ids(config, batch, 1, byte), got = fast.feed(id);
-          const ops::PathGuard guard(ops::Path::kReference);
+          const ops::ImplementationGuard guard(ops::Implementation::kReference);
           ASSERT_LE(largest_difference(got, plain.feed(id)), limit) << "byte " << byte << ", type " << int(type);
         }
       }

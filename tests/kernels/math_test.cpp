@@ -5,10 +5,12 @@
 #include <vector>
 
 #include "every_target.h"
+#include "kernels/circle_features.h"
+#include "kernels/cross_entropy.h"
 #include "kernels/phase_attention.h"
-#include "kernels/phasor.h"
-#include "kernels/rows.h"
+#include "kernels/segmented_scan.h"
 #include "kernels/selective_scan.h"
+#include "kernels/swiglu.h"
 
 namespace pmnet::kernels {
 namespace {
@@ -116,8 +118,8 @@ TEST(Turns, OfTheScanAreExactWithTails) {
     std::vector<int64_t> state(kSlots * kSize, 0);
     std::vector<int32_t> path(want_path.size());
     for (const auto& [begin, end] : {std::pair<int64_t, int64_t>{0, 5}, {5, 13}})
-      phasor_scan({tokens, kSlots, kSize, begin, end}, weights.data(), x.data(), group.data(), nullptr, state.data(),
-                  path.data());
+      segmented_scan({tokens, kSlots, kSize, begin, end}, weights.data(), x.data(), group.data(), nullptr, state.data(),
+                     path.data());
     EXPECT_EQ(path, want_path);
     for (int64_t c = 0; c < kSlots * kSize; ++c) EXPECT_EQ(static_cast<uint64_t>(state[c]), want[c]);
   });
@@ -142,7 +144,7 @@ TEST(Exp, InSoftmaxIsWithin4em7) {
       std::vector<float> logits{0.0f, static_cast<float>(-gap), static_cast<float>(-gap)};
       const int64_t target = 1;
       float loss = 0;
-      byte_loss_rows(1, 3, logits.data(), &target, &loss);
+      cross_entropy(1, 3, logits.data(), &target, &loss);
       const double e = std::exp(-static_cast<double>(static_cast<float>(gap))), total = 1 + 2 * e;
       EXPECT_NEAR(logits[0], 1 / total, 4e-7);
       EXPECT_NEAR(logits[1], e / total - 1, 4e-7);

@@ -8,11 +8,12 @@ namespace {
 
 struct Case {
   const char* fixture;
-  ops::Path path;
+  ops::Implementation implementation;
 };
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
-  return std::string(info.param.fixture) + (info.param.path == ops::Path::kFast ? "_fast" : "_reference");
+  return std::string(info.param.fixture) +
+         (info.param.implementation == ops::Implementation::kFast ? "_fast" : "_reference");
 }
 
 class Baseline : public testing::TestWithParam<Case> {
@@ -20,7 +21,7 @@ class Baseline : public testing::TestWithParam<Case> {
   Fixture fixture_ = load_fixture(GetParam().fixture);
   std::unique_ptr<LanguageModel> model_ = model_of(fixture_);
   Tensor ids_ = fixture_.expected.at("input_ids");
-  ops::PathGuard path_{GetParam().path};
+  ops::ImplementationGuard guard_{GetParam().implementation};
 };
 
 TEST_P(Baseline, LogitsMatch) {
@@ -119,8 +120,10 @@ TEST_P(Baseline, PaddingLeavesNoTrace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Baseline,
-                         testing::Values(Case{"llama", ops::Path::kFast}, Case{"llama", ops::Path::kReference},
-                                         Case{"mamba", ops::Path::kFast}, Case{"mamba", ops::Path::kReference}),
+                         testing::Values(Case{"llama", ops::Implementation::kFast},
+                                         Case{"llama", ops::Implementation::kReference},
+                                         Case{"mamba", ops::Implementation::kFast},
+                                         Case{"mamba", ops::Implementation::kReference}),
                          name_of);
 
 TEST(MambaInitialization, FollowsTheRecipeAndTheSeedAlone) {

@@ -156,8 +156,8 @@ TEST(PMNetPass, IsCausalAndRowsAreIndependent) {
 
 TEST(PMNetPass, OfNoTokensGivesNoLogits) {
   const auto model = small_model(small_config());
-  for (const ops::Path path : {ops::Path::kFast, ops::Path::kReference}) {
-    const ops::PathGuard guard(path);
+  for (const ops::Implementation implementation : {ops::Implementation::kFast, ops::Implementation::kReference}) {
+    const ops::ImplementationGuard guard(implementation);
     State state = model->initial_state(2);
     EXPECT_EQ(model->logits(at::zeros({2, 0}, at::kLong), &state).sizes(), (std::vector<int64_t>{2, 0, 40}));
     EXPECT_EQ(state.positions.sum().item<int64_t>(), 0);
@@ -225,7 +225,7 @@ TEST_F(Switches, UnconstrainedMemoryIsAnotherFunctionOnBothPaths) {
   const MemorySwitches unconstrained{.unconstrained = true};
   const Tensor fast = logits(unconstrained);
   EXPECT_GT(largest_difference(fast, logits({})), 1e-2);
-  const ops::PathGuard guard(ops::Path::kReference);
+  const ops::ImplementationGuard guard(ops::Implementation::kReference);
   EXPECT_LE(largest_difference(fast, logits(unconstrained)), 1e-3);
 }
 

@@ -1,5 +1,5 @@
-// One case of an op serves three questions: does each path in float agree with the reference in double, with contiguous
-// and with strided inputs, in values and in every gradient; and is the reference's gradient the derivative.
+// One case of an op serves three questions: does each implementation in float agree with the reference in double, with
+// contiguous and with strided inputs, in values and in every gradient; and is the reference's gradient the derivative.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -35,8 +35,8 @@ inline Tensor laid_out(const Tensor& x, Layout layout) {
 
 // Outputs, then one gradient per input; zero where an output does not depend on it.
 inline std::vector<Tensor> values_and_gradients(const TensorFunction& function, const std::vector<Tensor>& inputs,
-                                                at::ScalarType dtype, Path path, Layout layout) {
-  const PathGuard guard(path);
+                                                at::ScalarType dtype, Implementation implementation, Layout layout) {
+  const ImplementationGuard guard(implementation);
   std::vector<Tensor> leaves;
   for (const Tensor& input : inputs) leaves.push_back(laid_out(input.to(dtype), layout).requires_grad_());
   std::vector<Tensor> all = function(leaves);
@@ -53,14 +53,15 @@ struct Difference {
   std::string where;  // "fast, strided: gradient 2"
 };
 
-// The largest difference of a path in float from the reference in double. NaN counts as infinite.
+// The largest difference of an implementation in float from the reference in double. NaN counts as infinite.
 inline Difference largest_difference(const TensorFunction& function, const std::vector<Tensor>& inputs) {
-  const auto want = values_and_gradients(function, inputs, at::kDouble, Path::kReference, Layout::kContiguous);
+  const auto want =
+      values_and_gradients(function, inputs, at::kDouble, Implementation::kReference, Layout::kContiguous);
   const size_t num_outputs = want.size() - inputs.size();
   Difference worst;
-  for (const Path path : {Path::kFast, Path::kReference}) {
+  for (const Implementation implementation : {Implementation::kFast, Implementation::kReference}) {
     for (const Layout layout : {Layout::kContiguous, Layout::kStrided}) {
-      const auto got = values_and_gradients(function, inputs, at::kFloat, path, layout);
+      const auto got = values_and_gradients(function, inputs, at::kFloat, implementation, layout);
       for (size_t i = 0; i < want.size(); ++i) {
         EXPECT_EQ(got[i].sizes(), want[i].sizes());
         if (want[i].numel() == 0 || got[i].sizes() != want[i].sizes()) continue;
@@ -68,7 +69,7 @@ inline Difference largest_difference(const TensorFunction& function, const std::
         const double error = (got[i].to(at::kDouble) - want[i]).detach().abs().max().item<double>() / scale;
         if (error <= worst.error) continue;
         worst = {std::isnan(error) ? INFINITY : error,
-                 fmt::format("{}, {}: {} {}", path == Path::kFast ? "fast" : "reference",
+                 fmt::format("{}, {}: {} {}", implementation == Implementation::kFast ? "fast" : "reference",
                              layout == Layout::kStrided ? "strided" : "contiguous",
                              i < num_outputs ? "output" : "gradient", i < num_outputs ? i : i - num_outputs)};
       }

@@ -94,8 +94,8 @@ TEST(PhaseAttention, WeightsOfAHeadSumToOneAndEqualSlotsTie) {
   const Tensor a = phase_attention(in[0], in[1], in[2], in[3], 2);
   EXPECT_TRUE(at::allclose(a.sum(-1), at::ones({1, 6, 2})));
   const Tensor same = in[1].narrow(1, 0, 1).narrow(2, 0, 1).expand({1, 1, 4, 18});
-  for (const Path path : {Path::kFast, Path::kReference}) {
-    const PathGuard guard(path);
+  for (const Implementation implementation : {Implementation::kFast, Implementation::kReference}) {
+    const ImplementationGuard guard(implementation);
     const Tensor tied = phase_attention(in[0], same, in[2], in[3], 2);
     EXPECT_TRUE(at::equal(tied, tied.narrow(3, 0, 1).expand_as(tied)));
   }

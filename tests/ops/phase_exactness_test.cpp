@@ -53,8 +53,8 @@ struct Bits {
 };
 
 // Runs the writes in pieces that end at the given cuts, carrying the state.
-Bits run(const Writes& writes, std::vector<int64_t> cuts, Path path) {
-  const PathGuard guard(path);
+Bits run(const Writes& writes, std::vector<int64_t> cuts, Implementation implementation) {
+  const ImplementationGuard guard(implementation);
   at::NoGradGuard no_grad;
   const size_t levels = writes.group.size();
   cuts.push_back(writes.group[0].size(1));
@@ -65,9 +65,9 @@ Bits run(const Writes& writes, std::vector<int64_t> cuts, Path path) {
     Phases above;
     for (size_t level = 0; level < levels; ++level) {
       const auto part = [&](const Tensor& x) { return x.narrow(1, begin, end - begin); };
-      const WriteResult out =
-          phasor_write(part(writes.weights[level]), part(writes.update[level]), part(writes.group[level]),
-                       writes.num_groups[level], above, memory[level], std::nullopt, false);
+      const SegmentedScanResult out =
+          segmented_scan(part(writes.weights[level]), part(writes.update[level]), part(writes.group[level]),
+                         writes.num_groups[level], above, memory[level], std::nullopt, false);
       above = out.path;
       memory[level] = out.final_state;
       pieces[level].push_back(*out.path.turns);
@@ -88,14 +88,15 @@ TEST(PhaseBits, AreTheSameForTwoHundredSplitsOnBothPaths) {
   for (int64_t level = 0; level < kLevels; ++level)  // every group of every level is visited
     ASSERT_EQ(at::bincount(writes.group[level].view({-1}), {}, writes.num_groups[level]).min().item<int64_t>() > 0,
               true);
-  const Bits whole = run(writes, {}, Path::kFast);
-  ASSERT_TRUE(whole == run(writes, {}, Path::kReference));
+  const Bits whole = run(writes, {}, Implementation::kFast);
+  ASSERT_TRUE(whole == run(writes, {}, Implementation::kReference));
   std::mt19937_64 engine(41);
   for (int split = 0; split < 200; ++split) {
     std::vector<int64_t> cuts(engine() % 24);
     for (int64_t& cut : cuts) cut = static_cast<int64_t>(engine() % (kTime + 1));  // equal cuts: empty pieces
     std::sort(cuts.begin(), cuts.end());
-    ASSERT_TRUE(whole == run(writes, cuts, split % 40 == 0 ? Path::kReference : Path::kFast)) << "split " << split;
+    ASSERT_TRUE(whole == run(writes, cuts, split % 40 == 0 ? Implementation::kReference : Implementation::kFast))
+        << "split " << split;
   }
 }
 
@@ -103,29 +104,29 @@ TEST(PhaseBits, AreTheSameTokenByToken) {
   const Writes writes = random_writes(2, 300, /*levels=*/3, /*size=*/5, /*seed=*/42);
   std::vector<int64_t> cuts(299);
   std::iota(cuts.begin(), cuts.end(), 1);
-  const Bits whole = run(writes, {}, Path::kFast);
-  EXPECT_TRUE(whole == run(writes, cuts, Path::kFast));
-  EXPECT_TRUE(whole == run(writes, cuts, Path::kReference));
+  const Bits whole = run(writes, {}, Implementation::kFast);
+  EXPECT_TRUE(whole == run(writes, cuts, Implementation::kFast));
+  EXPECT_TRUE(whole == run(writes, cuts, Implementation::kReference));
 }
 
 TEST(PhaseBits, AreTheSameForAnyNumberOfThreads) {
   const Writes writes = random_writes(2, 300, /*levels=*/2, /*size=*/140, /*seed=*/43);
   const int before = at::get_num_threads();
-  const Bits whole = run(writes, {}, Path::kFast);
+  const Bits whole = run(writes, {}, Implementation::kFast);
   for (const int threads : {1, 2, 4}) {
     at::set_num_threads(threads);
-    EXPECT_TRUE(whole == run(writes, {}, Path::kFast)) << threads;
-    EXPECT_TRUE(whole == run(writes, {123, 124}, Path::kReference)) << threads;
+    EXPECT_TRUE(whole == run(writes, {}, Implementation::kFast)) << threads;
+    EXPECT_TRUE(whole == run(writes, {123, 124}, Implementation::kReference)) << threads;
   }
   at::set_num_threads(before);
 }
 
 TEST(PhaseBits, AreTheSameInAnyCompany) {
   const Writes all = random_writes(6, 400, /*levels=*/3, /*size=*/7, /*seed=*/44);
-  for (const Path path : {Path::kFast, Path::kReference}) {
-    const Bits alone = run(select_rows(all, {4}), {}, path);
+  for (const Implementation implementation : {Implementation::kFast, Implementation::kReference}) {
+    const Bits alone = run(select_rows(all, {4}), {}, implementation);
     for (const std::vector<int64_t>& company : {std::vector<int64_t>{4, 0}, {1, 4}, {5, 3, 4}, {0, 1, 2, 3, 4, 5}}) {
-      const Bits together = run(select_rows(all, company), {}, path);
+      const Bits together = run(select_rows(all, company), {}, implementation);
       const int64_t row = std::find(company.begin(), company.end(), 4) - company.begin();
       for (size_t level = 0; level < alone.path.size(); ++level) {
         EXPECT_TRUE(at::equal(alone.path[level], together.path[level].narrow(0, row, 1)));
@@ -171,8 +172,9 @@ TEST_P(PhaseDrift, StaysBelowFloatRoundingAfterHalfAMillionSteps) {
     Phases memory, path;
     for (int64_t done = 0; done < kSteps; done += kChunk) {
       const Tensor update = increments(GetParam(), kChunk, kSize, random).contiguous();
-      const WriteResult out = phasor_write(at::full({1, kChunk, 1}, weight), update, at::zeros({1, kChunk}, at::kLong),
-                                           /*num_groups=*/1, {}, memory, std::nullopt, false);
+      const SegmentedScanResult out =
+          segmented_scan(at::full({1, kChunk, 1}, weight), update, at::zeros({1, kChunk}, at::kLong),
+                         /*num_groups=*/1, {}, memory, std::nullopt, false);
       memory = {.turns = out.final_state.turns, .angle = std::nullopt};
       path = out.path;
       const float* delta = update.const_data_ptr<float>();

@@ -13,8 +13,8 @@ namespace {
 // nothing.
 TEST(Registration, EveryOpHasBothPathsAndAGradient) {
   for (const std::string name :
-       {"rms_norm", "norm_rotate", "window_attention", "swiglu", "swiglu_linear", "norm_linears", "circle_features",
-        "phase_attention", "phase_values", "phasor_write", "byte_loss", "causal_conv", "selective_scan"}) {
+       {"rms_norm", "rotary", "window_attention", "swiglu", "swiglu_linear", "rms_norm_linear", "circle_features",
+        "phase_attention", "phase_values", "segmented_scan", "cross_entropy", "causal_conv", "selective_scan"}) {
     const auto op = c10::Dispatcher::singleton().findSchema({"pmnet::" + name, ""});
     ASSERT_TRUE(op.has_value()) << name;
     for (const auto key :
@@ -23,17 +23,17 @@ TEST(Registration, EveryOpHasBothPathsAndAGradient) {
   }
 }
 
-TEST(PathGuard, RestoresThePathBeforeIt) {
-  EXPECT_EQ(current_path(), Path::kFast);
+TEST(ImplementationGuard, RestoresThePathBeforeIt) {
+  EXPECT_EQ(current_implementation(), Implementation::kFast);
   {
-    const PathGuard reference(Path::kReference);
+    const ImplementationGuard reference(Implementation::kReference);
     {
-      const PathGuard fast(Path::kFast);
-      EXPECT_EQ(current_path(), Path::kFast);
+      const ImplementationGuard fast(Implementation::kFast);
+      EXPECT_EQ(current_implementation(), Implementation::kFast);
     }
-    EXPECT_EQ(current_path(), Path::kReference);
+    EXPECT_EQ(current_implementation(), Implementation::kReference);
   }
-  EXPECT_EQ(current_path(), Path::kFast);
+  EXPECT_EQ(current_implementation(), Implementation::kFast);
 }
 
 // at::parallel_for is serial in a file compiled without OpenMP.

@@ -1,4 +1,4 @@
-// rms_norm, norm_rotate, swiglu and byte_loss: the ops that work row by row.
+// rms_norm, rotary, swiglu and cross_entropy: the ops that work row by row.
 #include "compare.h"
 
 namespace pmnet::ops {
@@ -43,32 +43,32 @@ void check_rotation(const RotateCase& c, bool derivative) {
   const Tensor angle = random.normal({c.shared_table ? 1 : c.batch, c.time, c.width / 2}, 3);
   const auto function = [&](const std::vector<Tensor>& in) {
     const auto dtype = in[0].scalar_type();
-    return std::vector{norm_rotate(in[0], c.norm ? OptTensor(in[1]) : std::nullopt, angle.cos().to(dtype),
-                                   angle.sin().to(dtype), kEps)};
+    return std::vector{
+        rotary(in[0], c.norm ? OptTensor(in[1]) : std::nullopt, angle.cos().to(dtype), angle.sin().to(dtype), kEps)};
   };
   std::vector<Tensor> inputs{random.normal({c.batch, c.time, c.heads, c.width})};
   if (c.norm) inputs.push_back(random.normal({c.width}));
   derivative ? expect_op_is_right(function, inputs) : expect_op_agrees(function, inputs);
 }
 
-TEST(NormRotate, AgreesOnAwkwardShapes) {
+TEST(Rotary, AgreesOnAwkwardShapes) {
   for (const bool norm : {true, false}) {
     for (const int64_t width : {2, 4, 6, 14, 16, 18, 34, 64}) check_rotation({2, 5, 3, width, norm, false}, false);
     for (const int64_t time : {0, 1, 2, 33}) check_rotation({2, time, 1, 10, norm, true}, false);
   }
 }
 
-TEST(NormRotate, GradientIsTheDerivative) {
+TEST(Rotary, GradientIsTheDerivative) {
   for (const bool norm : {true, false}) check_rotation({2, 2, 2, 6, norm, false}, true);
 }
 
 // Weights near one let the backward pass work from the output; one of zero does not.
-TEST(NormRotate, GradientHoldsWhetherOrNotTheInputFollowsFromTheOutput) {
+TEST(Rotary, GradientHoldsWhetherOrNotTheInputFollowsFromTheOutput) {
   Random random(31);
   const Tensor angle = random.normal({2, 5, 9}, 3);
   const auto function = [&](const std::vector<Tensor>& in) {
     const auto dtype = in[0].scalar_type();
-    return std::vector{norm_rotate(in[0], in[1], angle.cos().to(dtype), angle.sin().to(dtype), kEps)};
+    return std::vector{rotary(in[0], in[1], angle.cos().to(dtype), angle.sin().to(dtype), kEps)};
   };
   const Tensor x = random.normal({2, 5, 3, 18}), near_one = 1 + 0.2 * random.normal({18}).tanh();
   Tensor with_zero = near_one.clone();
@@ -77,10 +77,10 @@ TEST(NormRotate, GradientHoldsWhetherOrNotTheInputFollowsFromTheOutput) {
   expect_op_is_right(function, {x, with_zero});
 }
 
-TEST(NormRotate, KeepsLengthsWithoutNorm) {
+TEST(Rotary, KeepsLengthsWithoutNorm) {
   Random random(4);
   const Tensor x = random.normal({1, 3, 2, 8}).to(at::kFloat), angle = random.normal({1, 3, 4}).to(at::kFloat);
-  const Tensor y = norm_rotate(x, std::nullopt, angle.cos(), angle.sin(), kEps);
+  const Tensor y = rotary(x, std::nullopt, angle.cos(), angle.sin(), kEps);
   EXPECT_TRUE(at::allclose(x.norm(2, -1), y.norm(2, -1), 1e-5, 1e-6));
 }
 
@@ -115,10 +115,12 @@ TEST(SwigluLinear, AgreesAndItsGradientIsTheDerivative) {
   EXPECT_THROW(swiglu_linear(at::zeros({2, 3}), at::zeros({2, 3}), at::zeros({4, 5}), std::nullopt), c10::Error);
 }
 
-TEST(NormLinears, AgreeAndTheirGradientIsTheDerivative) {
+TEST(RmsNormLinear, AgreeAndTheirGradientIsTheDerivative) {
   Random random(33);
-  const auto plain = [](const auto& in) { return norm_linears(in[0], in[1], kEps, {in[2], in[3]}, {}); };
-  const auto biased = [](const auto& in) { return norm_linears(in[0], in[1], kEps, {in[2], in[3]}, {in[4], in[5]}); };
+  const auto plain = [](const auto& in) { return rms_norm_linear(in[0], in[1], kEps, {in[2], in[3]}, {}); };
+  const auto biased = [](const auto& in) {
+    return rms_norm_linear(in[0], in[1], kEps, {in[2], in[3]}, {in[4], in[5]});
+  };
   const Tensor x = random.normal({2, 3, 5}), norm = random.normal({5});
   const Tensor first = random.normal({4, 5}), second = random.normal({7, 5});
   expect_op_is_right(plain, {x, norm, first, second});
@@ -127,26 +129,26 @@ TEST(NormLinears, AgreeAndTheirGradientIsTheDerivative) {
       plain, {random.normal({40, 33}), random.normal({33}), random.normal({9, 33}, 0.2), random.normal({16, 33}, 0.2)});
 }
 
-TEST(NormLinears, AnOutputThatNobodyUsesHasNoGradient) {
+TEST(RmsNormLinear, AnOutputThatNobodyUsesHasNoGradient) {
   Random random(34);
   const auto first_only = [](const auto& in) {
-    return std::vector{norm_linears(in[0], in[1], kEps, {in[2], in[3]}, {})[0]};
+    return std::vector{rms_norm_linear(in[0], in[1], kEps, {in[2], in[3]}, {})[0]};
   };
   expect_op_is_right(first_only,
                      {random.normal({3, 5}), random.normal({5}), random.normal({4, 5}), random.normal({2, 5})});
 }
 
-TEST(NormLinears, RefuseWeightsThatDoNotFit) {
+TEST(RmsNormLinear, RefuseWeightsThatDoNotFit) {
   const Tensor x = at::zeros({2, 3}), norm = at::ones({3});
-  EXPECT_THROW(norm_linears(x, norm, kEps, {at::zeros({4, 5})}, {}), c10::Error);
-  EXPECT_THROW(norm_linears(x, norm, kEps, {at::zeros({4, 3}), at::zeros({4, 3})}, {at::zeros({4})}), c10::Error);
+  EXPECT_THROW(rms_norm_linear(x, norm, kEps, {at::zeros({4, 5})}, {}), c10::Error);
+  EXPECT_THROW(rms_norm_linear(x, norm, kEps, {at::zeros({4, 3}), at::zeros({4, 3})}, {at::zeros({4})}), c10::Error);
 }
 
 TensorFunction loss_of(const Tensor& targets) {
-  return [targets](const std::vector<Tensor>& in) { return std::vector{byte_loss(in[0], in[1], targets)}; };
+  return [targets](const std::vector<Tensor>& in) { return std::vector{cross_entropy(in[0], in[1], targets)}; };
 }
 
-TEST(ByteLoss, AgreesOnAwkwardShapes) {
+TEST(CrossEntropy, AgreesOnAwkwardShapes) {
   Random random(9);
   for (const int64_t vocab : {1, 2, 7, 8, 9, 17, 384}) {
     for (const int64_t rows : {0, 1, 3, 40}) {
@@ -157,34 +159,34 @@ TEST(ByteLoss, AgreesOnAwkwardShapes) {
   }
 }
 
-TEST(ByteLoss, GradientIsTheDerivative) {
+TEST(CrossEntropy, GradientIsTheDerivative) {
   Random random(10);
   expect_op_is_right(loss_of(at::tensor({2, -1, 0, 4}, at::kLong)), {random.normal({4, 3}), random.normal({5, 3})});
 }
 
-TEST(ByteLoss, UnscoredRowsAreZeroAndHaveNoGradient) {
+TEST(CrossEntropy, UnscoredRowsAreZeroAndHaveNoGradient) {
   Random random(11);
   const Tensor hidden = random.normal({3, 4}).to(at::kFloat).requires_grad_();
   const Tensor weight = random.normal({9, 4}).to(at::kFloat).requires_grad_();
-  const Tensor losses = byte_loss(hidden, weight, at::full({3}, -1, at::kLong));
+  const Tensor losses = cross_entropy(hidden, weight, at::full({3}, -1, at::kLong));
   EXPECT_EQ(losses.abs().max().item<float>(), 0);
   for (const Tensor& gradient : torch::autograd::grad({losses.sum()}, {hidden, weight}))
     EXPECT_EQ(gradient.abs().max().item<float>(), 0);
 }
 
-TEST(ByteLoss, SurvivesHugeLogits) {
+TEST(CrossEntropy, SurvivesHugeLogits) {
   const Tensor hidden = at::tensor({1e4f, -1e4f}).view({2, 1}), weight = at::tensor({1.0f, -1.0f, 0.5f}).view({3, 1});
-  const Tensor losses = byte_loss(hidden, weight, at::tensor({0, 0}, at::kLong));
+  const Tensor losses = cross_entropy(hidden, weight, at::tensor({0, 0}, at::kLong));
   EXPECT_TRUE(at::allclose(losses, at::tensor({0.0f, 2e4f})));
 }
 
-TEST(ByteLoss, UniformLogitsCostLogOfTheVocabulary) {
-  const Tensor losses = byte_loss(at::zeros({2, 3}), at::ones({384, 3}), at::tensor({0, 383}, at::kLong));
+TEST(CrossEntropy, UniformLogitsCostLogOfTheVocabulary) {
+  const Tensor losses = cross_entropy(at::zeros({2, 3}), at::ones({384, 3}), at::tensor({0, 383}, at::kLong));
   EXPECT_TRUE(at::allclose(losses, at::full({2}, std::log(384.0f))));
 }
 
-TEST(ByteLoss, RefusesATargetOutsideTheVocabulary) {
-  EXPECT_THROW(byte_loss(at::zeros({1, 3}), at::ones({5, 3}), at::tensor({5}, at::kLong)), c10::Error);
+TEST(CrossEntropy, RefusesATargetOutsideTheVocabulary) {
+  EXPECT_THROW(cross_entropy(at::zeros({1, 3}), at::ones({5, 3}), at::tensor({5}, at::kLong)), c10::Error);
 }
 
 }  // namespace

@@ -5,12 +5,12 @@
 
 namespace pmnet::ops {
 
-// The fast path gives the same bits on 1, 2 and 4 threads, in values and in gradients.
+// The fast implementation gives the same bits on 1, 2 and 4 threads, in values and in gradients.
 inline void expect_same_bits_on_any_threads(const TensorFunction& function, const std::vector<Tensor>& inputs) {
   const int before = at::get_num_threads();
   const auto run_on = [&](int threads) {
     at::set_num_threads(threads);
-    return values_and_gradients(function, inputs, at::kFloat, Path::kFast, Layout::kContiguous);
+    return values_and_gradients(function, inputs, at::kFloat, Implementation::kFast, Layout::kContiguous);
   };
   const std::vector<Tensor> one = run_on(1);
   for (const int threads : {2, 4}) {

@@ -78,11 +78,12 @@ TEST(WindowAttention, OneTokenWithoutGraphAgrees) {
   const Tensor first_key = at::tensor({0, 36, 20}, at::kLong);
   for (const int64_t window : {0, 1, 10, 37, 100})
     for (const OptTensor& first : {OptTensor(), OptTensor(first_key)}) {
-      const auto attend = [&](Path path) {
-        const PathGuard guard(path);
+      const auto attend = [&](Implementation implementation) {
+        const ImplementationGuard guard(implementation);
         return window_attention(q, k, v, first, window, 0.3, {});
       };
-      EXPECT_TRUE(at::allclose(attend(Path::kFast), attend(Path::kReference), 1e-5, 1e-6)) << "window " << window;
+      EXPECT_TRUE(at::allclose(attend(Implementation::kFast), attend(Implementation::kReference), 1e-5, 1e-6))
+          << "window " << window;
     }
 }
 
@@ -116,8 +117,8 @@ TEST(WindowAttention, SurvivesScoresThatRiseAndFall) {
 }
 
 // The probability matrix itself, read off through one-hot values.
-Tensor probabilities(int64_t time, int64_t heads, const AttentionDropout& dropout, Path path) {
-  const PathGuard guard(path);
+Tensor probabilities(int64_t time, int64_t heads, const AttentionDropout& dropout, Implementation implementation) {
+  const ImplementationGuard guard(implementation);
   const Tensor zero = at::zeros({1, time, heads, time});
   const Tensor one_hot = at::eye(time).view({1, time, 1, time}).expand({1, time, heads, time});
   return window_attention(zero, zero, one_hot, std::nullopt, 0, 1.0, dropout).squeeze(0);  // [query, head, key]
@@ -128,8 +129,8 @@ TEST(AttentionDropout, BothPathsDropTheSameBits) {
   const AttentionDropout dropout{.probability = 0.3,
                                  .row_keys = at::tensor({kRowKey}, at::kLong),
                                  .positions = at::tensor({kPosition}, at::kLong)};
-  const Tensor fast = probabilities(kTime, kHeads, dropout, Path::kFast);
-  const Tensor reference = probabilities(kTime, kHeads, dropout, Path::kReference);
+  const Tensor fast = probabilities(kTime, kHeads, dropout, Implementation::kFast);
+  const Tensor reference = probabilities(kTime, kHeads, dropout, Implementation::kReference);
   const auto kept = fast.accessor<float, 3>();
   int64_t survivors = 0, candidates = 0;
   for (int64_t t = 0; t < kTime; ++t) {

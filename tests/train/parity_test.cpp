@@ -25,11 +25,11 @@ std::vector<std::string> failures(const std::vector<ParityRow>& rows) {
   return items;
 }
 
-class Parity : public testing::TestWithParam<std::tuple<std::string, ops::Path>> {};
+class Parity : public testing::TestWithParam<std::tuple<std::string, ops::Implementation>> {};
 
 TEST_P(Parity, HoldsForEveryRecordedItem) {
-  const auto& [name, path] = GetParam();
-  const auto rows = check_parity(std::filesystem::path(PMNET_FIXTURES) / name, path);
+  const auto& [name, implementation] = GetParam();
+  const auto rows = check_parity(std::filesystem::path(PMNET_FIXTURES) / name, implementation);
   std::set<std::string> items;
   for (const ParityRow& row : rows) {
     EXPECT_TRUE(row.holds()) << row.item << ": " << row.error << " > " << row.limit << " (" << row.detail << ")";
@@ -43,9 +43,9 @@ TEST_P(Parity, HoldsForEveryRecordedItem) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Parity,
                          testing::Combine(testing::ValuesIn(fixtures()),
-                                          testing::Values(ops::Path::kFast, ops::Path::kReference)),
+                                          testing::Values(ops::Implementation::kFast, ops::Implementation::kReference)),
                          [](const auto& info) {
-                           const bool fast = std::get<1>(info.param) == ops::Path::kFast;
+                           const bool fast = std::get<1>(info.param) == ops::Implementation::kFast;
                            return std::get<0>(info.param) + (fast ? "_fast" : "_reference");
                          });
 
@@ -72,7 +72,7 @@ class Damaged {
 TEST(ParityNotices, OneChangedWeight) {
   const Damaged copy("grouped_query", "model.safetensors",
                      [](auto& tensors) { tensors.at("model.layers.1.mlp.down_proj.weight")[0][0] += 0.05; });
-  const auto failed = failures(check_parity(copy.path(), ops::Path::kFast));
+  const auto failed = failures(check_parity(copy.path(), ops::Implementation::kFast));
   EXPECT_TRUE(std::count(failed.begin(), failed.end(), "logits"));
   EXPECT_TRUE(std::count(failed.begin(), failed.end(), "logits_streamed"));
 }
@@ -88,19 +88,19 @@ TEST(ParityNotices, OneWrongValueInEachKindOfItem) {
         flat[0] += 1;
     }
   });
-  EXPECT_EQ(failures(check_parity(copy.path(), ops::Path::kFast)).size(), items.size());
+  EXPECT_EQ(failures(check_parity(copy.path(), ops::Implementation::kFast)).size(), items.size());
 }
 
 TEST(ParityNotices, NaN) {
   const Damaged copy("token_by_token", "expected.safetensors", [](auto& tensors) {
     tensors.at("logits").view({-1})[3] = std::numeric_limits<double>::quiet_NaN();
   });
-  EXPECT_EQ(failures(check_parity(copy.path(), ops::Path::kFast)), std::vector<std::string>{"logits"});
+  EXPECT_EQ(failures(check_parity(copy.path(), ops::Implementation::kFast)), std::vector<std::string>{"logits"});
 }
 
 TEST(ParityNotices, AMissingTensor) {
   const Damaged copy("token_by_token", "expected.safetensors", [](auto& tensors) { tensors.erase("loss"); });
-  const std::string error = user_error_of([&] { check_parity(copy.path(), ops::Path::kFast); });
+  const std::string error = user_error_of([&] { check_parity(copy.path(), ops::Implementation::kFast); });
   EXPECT_NE(error.find("tensor loss is missing"), std::string::npos) << error;
 }
 

@@ -46,7 +46,7 @@ struct Case {
   PmnetConfig config;
   double dropout = 0;
   bool padded = false;
-  ops::Path path = ops::Path::kFast;
+  ops::Implementation implementation = ops::Implementation::kFast;
 };
 
 constexpr int64_t kTime = 96;
@@ -71,7 +71,7 @@ class ChunkedGradients : public testing::TestWithParam<Case> {};
 TEST_P(ChunkedGradients, EqualTheOnesOfOnePass) {
   Case c = GetParam();
   c.config.attention_dropout = c.dropout;
-  const ops::PathGuard guard(c.path);
+  const ops::ImplementationGuard guard(c.implementation);
   const OneThread one_thread;
   const auto model = small_model(c.config);
   auto [batch, options] = setup(c);
@@ -90,7 +90,7 @@ TEST_P(ChunkedGradients, EqualTheOnesOfOnePass) {
 TEST_P(ChunkedGradients, AreWrongWithPerChunkCounts) {
   Case c = GetParam();
   c.config.attention_dropout = c.dropout;
-  const ops::PathGuard guard(c.path);
+  const ops::ImplementationGuard guard(c.implementation);
   const OneThread one_thread;
   const auto model = small_model(c.config);
   auto [batch, options] = setup(c);
@@ -104,12 +104,13 @@ TEST_P(ChunkedGradients, AreWrongWithPerChunkCounts) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, ChunkedGradients,
-    testing::Values(Case{.name = "plain", .config = small_config()},
-                    Case{.name = "dropout", .config = small_config(), .dropout = 0.2},
-                    Case{.name = "full_attention_mix", .config = with_full_attention(small_config()), .dropout = 0.2},
-                    Case{.name = "padded", .config = small_config(), .dropout = 0.2, .padded = true},
-                    Case{.name = "padded_full", .config = with_full_attention(small_config()), .padded = true},
-                    Case{.name = "reference", .config = small_config(), .path = ops::Path::kReference}),
+    testing::Values(
+        Case{.name = "plain", .config = small_config()},
+        Case{.name = "dropout", .config = small_config(), .dropout = 0.2},
+        Case{.name = "full_attention_mix", .config = with_full_attention(small_config()), .dropout = 0.2},
+        Case{.name = "padded", .config = small_config(), .dropout = 0.2, .padded = true},
+        Case{.name = "padded_full", .config = with_full_attention(small_config()), .padded = true},
+        Case{.name = "reference", .config = small_config(), .implementation = ops::Implementation::kReference}),
     [](const auto& info) { return info.param.name; });
 
 TEST(SequenceLoss, DropoutChangesTheLossAndOtherStepsDropOtherBits) {

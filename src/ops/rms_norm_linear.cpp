@@ -1,4 +1,4 @@
-#include "kernels/rows.h"
+#include "kernels/rms_norm.h"
 #include "ops/common.h"
 #include "ops/reference.h"
 
@@ -21,7 +21,7 @@ Tensor normed(const Tensor& x, const Tensor& weight, double eps, Tensor& inverse
   return y;
 }
 
-struct NormLinearsFunction : torch::autograd::Function<NormLinearsFunction> {
+struct RmsNormLinearFunction : torch::autograd::Function<RmsNormLinearFunction> {
   static variable_list forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& norm_weight_in, double eps,
                                at::TensorList weights, at::TensorList biases) {
     const Tensor x = x_in.contiguous(), norm_weight = norm_weight_in.contiguous();
@@ -69,31 +69,31 @@ struct NormLinearsFunction : torch::autograd::Function<NormLinearsFunction> {
   }
 };
 
-std::vector<Tensor> norm_linears_cpu(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
-                                     at::TensorList biases) {
-  return fast_path(x) ? NormLinearsFunction::apply(x, norm_weight, eps, weights, biases)
-                      : reference::norm_linears(x, norm_weight, eps, weights, biases);
+std::vector<Tensor> rms_norm_linear_cpu(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
+                                        at::TensorList biases) {
+  return fast_path(x) ? RmsNormLinearFunction::apply(x, norm_weight, eps, weights, biases)
+                      : reference::rms_norm_linear(x, norm_weight, eps, weights, biases);
 }
 
 }  // namespace
 
-std::vector<Tensor> norm_linears(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
-                                 at::TensorList biases) {
-  TORCH_CHECK(biases.empty() || biases.size() == weights.size(), "norm_linears: ", weights.size(), " weights and ",
+std::vector<Tensor> rms_norm_linear(const Tensor& x, const Tensor& norm_weight, double eps, at::TensorList weights,
+                                    at::TensorList biases) {
+  TORCH_CHECK(biases.empty() || biases.size() == weights.size(), "rms_norm_linear: ", weights.size(), " weights and ",
               biases.size(), " biases; expected as many, or no bias at all");
   for (const Tensor& weight : weights)
-    TORCH_CHECK(weight.dim() == 2 && weight.size(1) == x.size(-1), "norm_linears: a weight has shape ", weight.sizes(),
-                ", expected [outputs, ", x.size(-1), "]");
+    TORCH_CHECK(weight.dim() == 2 && weight.size(1) == x.size(-1), "rms_norm_linear: a weight has shape ",
+                weight.sizes(), ", expected [outputs, ", x.size(-1), "]");
   static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("pmnet::norm_linears", "").typed<decltype(norm_linears)>();
+      c10::Dispatcher::singleton().findSchemaOrThrow("pmnet::rms_norm_linear", "").typed<decltype(rms_norm_linear)>();
   return op.call(x, norm_weight, eps, weights, biases);
 }
 
 TORCH_LIBRARY_FRAGMENT(pmnet, m) {
-  m.def("norm_linears(Tensor x, Tensor norm_weight, float eps, Tensor[] weights, Tensor[] biases) -> Tensor[]");
+  m.def("rms_norm_linear(Tensor x, Tensor norm_weight, float eps, Tensor[] weights, Tensor[] biases) -> Tensor[]");
 }
-TORCH_LIBRARY_IMPL(pmnet, CompositeImplicitAutograd, m) { m.impl("norm_linears", reference::norm_linears); }
-TORCH_LIBRARY_IMPL(pmnet, CPU, m) { m.impl("norm_linears", norm_linears_cpu); }
-TORCH_LIBRARY_IMPL(pmnet, AutogradCPU, m) { m.impl("norm_linears", norm_linears_cpu); }
+TORCH_LIBRARY_IMPL(pmnet, CompositeImplicitAutograd, m) { m.impl("rms_norm_linear", reference::rms_norm_linear); }
+TORCH_LIBRARY_IMPL(pmnet, CPU, m) { m.impl("rms_norm_linear", rms_norm_linear_cpu); }
+TORCH_LIBRARY_IMPL(pmnet, AutogradCPU, m) { m.impl("rms_norm_linear", rms_norm_linear_cpu); }
 
 }  // namespace pmnet::ops

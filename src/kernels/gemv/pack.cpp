@@ -1,28 +1,28 @@
-#include "kernels/weight_packing.h"
+#include "kernels/gemv/pack.h"
 
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/weight_packing.cpp"
+#define HWY_TARGET_INCLUDE "kernels/gemv/pack.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
-#include "kernels/weight_panels-inl.h"
+#include "kernels/gemv/panel-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-// body(weight) with a number of the type that holds them.
+// Calls body with a value of the integer type that stores the weights.
 template <class Body>
 HWY_INLINE auto WithType(WeightType type, const Body& body) {
   return type == WeightType::kBF16 ? body(int16_t()) : body(int8_t());
 }
 
-// body(place, column) with the places of a row's weights in its panel.
+// Calls body(index, column) for every weight of a row; `index` counts from the start of the row's panel.
 template <class Body>
 HWY_INLINE void ForEachWeight(int64_t row, int64_t cols, const Body& body) {
   const int64_t in_panel = row % PanelRows();
   for (int64_t c = 0; c < cols; ++c)
-    body(c / kRegisterColumns * RegisterWeights() + in_panel * kRegisterColumns + c % kRegisterColumns, c);
+    body(c / kPairColumns * PairWeights() + in_panel * kPairColumns + c % kPairColumns, c);
 }
 
 int64_t PackedBytes(WeightType type, int64_t rows, int64_t cols) {
@@ -38,7 +38,7 @@ void PackRows(WeightType type, int64_t rows, int64_t cols, const void* stored, v
     const auto* from = static_cast<const Weight*>(stored);
     for (int64_t r = 0; r < rows; ++r, from += cols) {
       Weight* panel = static_cast<Weight*>(packed) + r / PanelRows() * PanelWeights(cols);
-      ForEachWeight(r, cols, [&](int64_t place, int64_t c) { panel[place] = from[c]; });
+      ForEachWeight(r, cols, [&](int64_t index, int64_t c) { panel[index] = from[c]; });
     }
   });
 }
@@ -48,7 +48,7 @@ void UnpackRows(const WeightMatrix& w, int64_t begin, int64_t end, float* out) {
     for (int64_t r = begin; r < end; ++r, out += w.cols) {
       const int64_t row = w.first_row + r;
       const auto* panel = static_cast<const decltype(weight)*>(w.data) + row / PanelRows() * PanelWeights(w.cols);
-      ForEachWeight(row, w.cols, [&](int64_t place, int64_t c) { out[c] = panel[place] * w.scales[r]; });
+      ForEachWeight(row, w.cols, [&](int64_t index, int64_t c) { out[c] = panel[index] * w.scales[r]; });
     }
   });
 }

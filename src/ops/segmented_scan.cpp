@@ -1,13 +1,14 @@
 // The segmented scan of the memory. Tasks are (row, slab of channels): a slab's sums do not depend on how many threads
 // there are, and integer turns do not depend on anything at all.
-#include "kernels/phasor.h"
+#include "kernels/segmented_scan.h"
+
 #include "ops/channel_slabs.h"
 #include "ops/reference.h"
 
 namespace pmnet::ops {
 namespace {
 
-struct PhasorWriteFunction : torch::autograd::Function<PhasorWriteFunction> {
+struct SegmentedScanFunction : torch::autograd::Function<SegmentedScanFunction> {
   // The angles given only carry gradients; values come from the turns.
   static variable_list forward(AutogradContext* ctx, const Tensor& weights_in, const Tensor& update_in,
                                const Tensor& group_in, int64_t G, const OptTensor& path_turns,
@@ -20,11 +21,11 @@ struct PhasorWriteFunction : torch::autograd::Function<PhasorWriteFunction> {
     Tensor state =
         initial_turns ? initial_turns->clone(at::MemoryFormat::Contiguous) : at::zeros({B, G, N, M}, group.options());
     for_each_slab(B, M, T * N * kSlabChannels, [&](int64_t b, int64_t, int64_t begin, int64_t end) {
-      kernels::phasor_scan({T, N, M, begin, end}, weights.const_data_ptr<float>() + b * T * N,
-                           update.const_data_ptr<float>() + b * T * M, group.const_data_ptr<int64_t>() + b * T,
-                           path_in.defined() ? path_in.const_data_ptr<int32_t>() + b * T * N * M : nullptr,
-                           state.mutable_data_ptr<int64_t>() + b * G * N * M,
-                           path.mutable_data_ptr<int32_t>() + b * T * N * M);
+      kernels::segmented_scan({T, N, M, begin, end}, weights.const_data_ptr<float>() + b * T * N,
+                              update.const_data_ptr<float>() + b * T * M, group.const_data_ptr<int64_t>() + b * T,
+                              path_in.defined() ? path_in.const_data_ptr<int32_t>() + b * T * N * M : nullptr,
+                              state.mutable_data_ptr<int64_t>() + b * G * N * M,
+                              path.mutable_data_ptr<int32_t>() + b * T * N * M);
     });
     ctx->save_for_backward({weights, update, group, or_undefined(grad_scale)});
     ctx->saved_data["num_groups"] = G;
@@ -47,13 +48,13 @@ struct PhasorWriteFunction : torch::autograd::Function<PhasorWriteFunction> {
                                            : at::zeros({B, G, N, M}, weights.options().dtype(at::kDouble));
     Tensor grad_update = at::empty_like(update), grad_weights = at::empty({slabs, B, T, N}, weights.options());
     for_each_slab(B, M, T * N * kSlabChannels, [&](int64_t b, int64_t slab, int64_t begin, int64_t end) {
-      kernels::phasor_scan_backward({T, N, M, begin, end}, weights.const_data_ptr<float>() + b * T * N,
-                                    update.const_data_ptr<float>() + b * T * M, group.const_data_ptr<int64_t>() + b * T,
-                                    grad_path.const_data_ptr<float>() + b * T * N * M,
-                                    scale.defined() ? scale.const_data_ptr<float>() + b * G : nullptr,
-                                    grad_state.mutable_data_ptr<double>() + b * G * N * M,
-                                    grad_update.mutable_data_ptr<float>() + b * T * M,
-                                    grad_weights.mutable_data_ptr<float>() + (slab * B + b) * T * N);
+      kernels::segmented_scan_backward(
+          {T, N, M, begin, end}, weights.const_data_ptr<float>() + b * T * N,
+          update.const_data_ptr<float>() + b * T * M, group.const_data_ptr<int64_t>() + b * T,
+          grad_path.const_data_ptr<float>() + b * T * N * M,
+          scale.defined() ? scale.const_data_ptr<float>() + b * G : nullptr,
+          grad_state.mutable_data_ptr<double>() + b * G * N * M, grad_update.mutable_data_ptr<float>() + b * T * M,
+          grad_weights.mutable_data_ptr<float>() + (slab * B + b) * T * N);
     });
     // Absent inputs must get no gradient.
     const auto given = [&](const char* flag, const Tensor& gradient) {
@@ -74,14 +75,15 @@ struct PhasorWriteFunction : torch::autograd::Function<PhasorWriteFunction> {
 
 using WriteTensors = std::tuple<Tensor, Tensor, Tensor, Tensor>;
 
-WriteTensors phasor_write_cpu(const Tensor& weights, const Tensor& update, const Tensor& group, int64_t num_groups,
-                              const OptTensor& path_turns, const OptTensor& path_angle, const OptTensor& initial_turns,
-                              const OptTensor& initial_angle, const OptTensor& grad_scale, bool unconstrained) {
+WriteTensors segmented_scan_cpu(const Tensor& weights, const Tensor& update, const Tensor& group, int64_t num_groups,
+                                const OptTensor& path_turns, const OptTensor& path_angle,
+                                const OptTensor& initial_turns, const OptTensor& initial_angle,
+                                const OptTensor& grad_scale, bool unconstrained) {
   if (!fast_path(weights) || unconstrained)
-    return reference::phasor_write(weights, update, group, num_groups, path_turns, path_angle, initial_turns,
-                                   initial_angle, grad_scale, unconstrained);
-  const auto out = PhasorWriteFunction::apply(weights, update, group, num_groups, path_turns, path_angle, initial_turns,
-                                              initial_angle, grad_scale, at::GradMode::is_enabled());
+    return reference::segmented_scan(weights, update, group, num_groups, path_turns, path_angle, initial_turns,
+                                     initial_angle, grad_scale, unconstrained);
+  const auto out = SegmentedScanFunction::apply(weights, update, group, num_groups, path_turns, path_angle,
+                                                initial_turns, initial_angle, grad_scale, at::GradMode::is_enabled());
   return {out[0], out[1], out[2], out[3]};
 }
 
@@ -89,25 +91,27 @@ OptTensor unless_empty(const Tensor& x, bool wanted) { return wanted && x.define
 
 }  // namespace
 
-WriteResult phasor_write(const Tensor& weights, const Tensor& update, const Tensor& group, int64_t num_groups,
-                         const Phases& path, const Phases& initial, const OptTensor& grad_scale, bool unconstrained) {
-  TORCH_CHECK(weights.dim() == 3 && update.dim() == 3 && group.dim() == 2, "phasor_write: weights ", weights.sizes(),
+SegmentedScanResult segmented_scan(const Tensor& weights, const Tensor& update, const Tensor& group, int64_t num_groups,
+                                   const Phases& path, const Phases& initial, const OptTensor& grad_scale,
+                                   bool unconstrained) {
+  TORCH_CHECK(weights.dim() == 3 && update.dim() == 3 && group.dim() == 2, "segmented_scan: weights ", weights.sizes(),
               ", update ", update.sizes(), ", group ", group.sizes(), "; expected [B,T,N], [B,T,M] and [B,T]");
   const std::vector<int64_t> tokens{weights.size(0), weights.size(1)};
-  TORCH_CHECK(update.sizes().slice(0, 2) == tokens && group.sizes() == tokens, "phasor_write: update ", update.sizes(),
-              " and group ", group.sizes(), " do not start with ", tokens, ", the batch and time of weights");
+  TORCH_CHECK(update.sizes().slice(0, 2) == tokens && group.sizes() == tokens, "segmented_scan: update ",
+              update.sizes(), " and group ", group.sizes(), " do not start with ", tokens,
+              ", the batch and time of weights");
   const auto check_sizes = [&](const char* what, const Phases& phases, int64_t rows) {
     const std::vector<int64_t> sizes{tokens[0], rows, weights.size(2), update.size(2)};
     for (const OptTensor& x : {phases.turns, phases.angle})
-      TORCH_CHECK(!x || x->sizes() == sizes, "phasor_write: ", what, " has shape ", x->sizes(), ", expected ", sizes);
+      TORCH_CHECK(!x || x->sizes() == sizes, "segmented_scan: ", what, " has shape ", x->sizes(), ", expected ", sizes);
   };
   check_sizes("the path", path, tokens[1]);
   check_sizes("the initial state", initial, num_groups);
   TORCH_CHECK(group.numel() == 0 || group.max().item<int64_t>() < num_groups,
-              "phasor_write: a group index is not below the number of groups, ", num_groups);
+              "segmented_scan: a group index is not below the number of groups, ", num_groups);
   static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("pmnet::phasor_write", "")
-                             .typed<decltype(reference::phasor_write)>();
+                             .findSchemaOrThrow("pmnet::segmented_scan", "")
+                             .typed<decltype(reference::segmented_scan)>();
   const auto [turns, angle, final_turns, final_angle] =
       op.call(weights, update, group, num_groups, path.turns, path.angle, initial.turns, initial.angle, grad_scale,
               unconstrained);
@@ -119,12 +123,12 @@ WriteResult phasor_write(const Tensor& weights, const Tensor& update, const Tens
 
 TORCH_LIBRARY_FRAGMENT(pmnet, m) {
   m.def(
-      "phasor_write(Tensor weights, Tensor update, Tensor group, int num_groups, Tensor? path_turns, "
+      "segmented_scan(Tensor weights, Tensor update, Tensor group, int num_groups, Tensor? path_turns, "
       "Tensor? path_angle, Tensor? initial_turns, Tensor? initial_angle, Tensor? grad_scale, bool unconstrained) "
       "-> (Tensor, Tensor, Tensor, Tensor)");
 }
-TORCH_LIBRARY_IMPL(pmnet, CompositeImplicitAutograd, m) { m.impl("phasor_write", reference::phasor_write); }
-TORCH_LIBRARY_IMPL(pmnet, CPU, m) { m.impl("phasor_write", phasor_write_cpu); }
-TORCH_LIBRARY_IMPL(pmnet, AutogradCPU, m) { m.impl("phasor_write", phasor_write_cpu); }
+TORCH_LIBRARY_IMPL(pmnet, CompositeImplicitAutograd, m) { m.impl("segmented_scan", reference::segmented_scan); }
+TORCH_LIBRARY_IMPL(pmnet, CPU, m) { m.impl("segmented_scan", segmented_scan_cpu); }
+TORCH_LIBRARY_IMPL(pmnet, AutogradCPU, m) { m.impl("segmented_scan", segmented_scan_cpu); }
 
 }  // namespace pmnet::ops

@@ -32,7 +32,8 @@ void check(const Case& c, bool derivative = false) {
     size_t next = 2;
     const Phases path = c.path ? phases(in[next++], at::kInt) : Phases{};
     const Phases initial = c.initial ? phases(in[next++], at::kLong) : Phases{};
-    const WriteResult out = phasor_write(in[0], in[1], group, c.groups, path, initial, scale, c.unconstrained);
+    const SegmentedScanResult out =
+        segmented_scan(in[0], in[1], group, c.groups, path, initial, scale, c.unconstrained);
     return std::vector{on_circle(out.path), on_circle(out.final_state)};
   };
   std::vector<Tensor> inputs{random.normal({c.batch, c.time, c.slots}), random.normal({c.batch, c.time, c.size})};
@@ -41,7 +42,7 @@ void check(const Case& c, bool derivative = false) {
   derivative ? expect_op_is_right(function, inputs) : expect_op_agrees(function, inputs);
 }
 
-TEST(PhasorWrite, AgreesOnAwkwardShapes) {
+TEST(SegmentedScan, AgreesOnAwkwardShapes) {
   for (const int64_t size : {1, 2, 7, 8, 9, 63, 65, 130}) check({.size = size});
   for (const int64_t slots : {1, 2, 3, 4, 5}) check({.slots = slots});
   for (const int64_t time : {0, 1, 2, 200}) check({.time = time});
@@ -53,7 +54,7 @@ TEST(PhasorWrite, AgreesOnAwkwardShapes) {
   check({.which = Groups::kAllPadding});
 }
 
-TEST(PhasorWrite, AgreesWithoutPathOrInitialState) {
+TEST(SegmentedScan, AgreesWithoutPathOrInitialState) {
   for (const int64_t time : {0, 1, 20}) {
     check({.time = time, .path = false});
     check({.time = time, .initial = false});
@@ -61,17 +62,17 @@ TEST(PhasorWrite, AgreesWithoutPathOrInitialState) {
   }
 }
 
-TEST(PhasorWrite, AgreesWithScaledGradients) {
+TEST(SegmentedScan, AgreesWithScaledGradients) {
   check({.scaled = true});
   check({.time = 60, .which = Groups::kWithPadding, .scaled = true});
 }
 
-TEST(PhasorWrite, AgreesUnconstrained) {
+TEST(SegmentedScan, AgreesUnconstrained) {
   check({.unconstrained = true});
   check({.which = Groups::kWithPadding, .scaled = true, .unconstrained = true});
 }
 
-TEST(PhasorWrite, GradientIsTheDerivative) {
+TEST(SegmentedScan, GradientIsTheDerivative) {
   check({.time = 5, .size = 2}, /*derivative=*/true);
   check({.time = 5, .size = 2, .which = Groups::kAllInOne}, true);
   check({.time = 5, .size = 2, .which = Groups::kWithPadding, .path = false}, true);
@@ -81,7 +82,7 @@ TEST(PhasorWrite, GradientIsTheDerivative) {
 }
 
 // Eq. 9: the gradient of what a token writes, and nothing else, is divided by sqrt(s).
-TEST(PhasorWrite, NormalisedGradientIsPlainOverSqrtOfWrites) {
+TEST(SegmentedScan, NormalisedGradientIsPlainOverSqrtOfWrites) {
   Random random(31);
   constexpr int64_t B = 2, T = 40, G = 4, N = 3, M = 6;
   const Tensor group = random.integers(-1, G, {B, T});
@@ -90,17 +91,17 @@ TEST(PhasorWrite, NormalisedGradientIsPlainOverSqrtOfWrites) {
   const Tensor per_token = scale.gather(1, group.clamp_min(0)).unsqueeze(-1);  // [B,T,1]
   const std::vector<Tensor> inputs{random.normal({B, T, N}), random.normal({B, T, M}), random.normal({B, T, N, M}),
                                    random.normal({B, G, N, M})};
-  const auto gradients = [&](const OptTensor& grad_scale, Path path) {
+  const auto gradients = [&](const OptTensor& grad_scale, Implementation implementation) {
     return values_and_gradients(
         [&](const std::vector<Tensor>& in) {
-          const WriteResult out = phasor_write(in[0], in[1], group, G, phases_of(in[2], at::kInt),
-                                               phases_of(in[3], at::kLong), grad_scale, false);
+          const SegmentedScanResult out = segmented_scan(in[0], in[1], group, G, phases_of(in[2], at::kInt),
+                                                         phases_of(in[3], at::kLong), grad_scale, false);
           return std::vector{on_circle(out.path), on_circle(out.final_state)};
         },
-        inputs, at::kFloat, path, Layout::kContiguous);
+        inputs, at::kFloat, implementation, Layout::kContiguous);
   };
-  for (const Path path : {Path::kFast, Path::kReference}) {
-    const auto plain = gradients(std::nullopt, path), normalised = gradients(scale, path);
+  for (const Implementation implementation : {Implementation::kFast, Implementation::kReference}) {
+    const auto plain = gradients(std::nullopt, implementation), normalised = gradients(scale, implementation);
     EXPECT_TRUE(at::equal(plain[0], normalised[0]));  // values are untouched
     EXPECT_TRUE(at::equal(plain[1], normalised[1]));
     for (const int written : {2, 3}) {
@@ -111,46 +112,46 @@ TEST(PhasorWrite, NormalisedGradientIsPlainOverSqrtOfWrites) {
   }
 }
 
-TEST(PhasorWrite, ByHand) {
+TEST(SegmentedScan, ByHand) {
   // Two slots, weights (1/4, 3/4), two writes of pi/2 and pi to one group: pi/8, 3pi/8 and then 3pi/8, 9pi/8 - 2pi.
   const Tensor weights = at::tensor({0.25f, 0.75f}).expand({1, 2, 2});
   const Tensor update = at::tensor({static_cast<float>(M_PI / 2), static_cast<float>(M_PI)}).view({1, 2, 1});
   const Tensor group = at::zeros({1, 2}, at::kLong);
-  for (const Path path : {Path::kFast, Path::kReference}) {
-    const PathGuard guard(path);
-    const WriteResult out = phasor_write(weights, update, group, 1, {}, {}, std::nullopt, false);
+  for (const Implementation implementation : {Implementation::kFast, Implementation::kReference}) {
+    const ImplementationGuard guard(implementation);
+    const SegmentedScanResult out = segmented_scan(weights, update, group, 1, {}, {}, std::nullopt, false);
     const Tensor want = at::tensor({1.0, 3.0, 3.0, -7.0}, at::kDouble).view({1, 2, 2, 1}) * (M_PI / 8);
     EXPECT_LE((reference::to_angle(*out.path.turns, at::kDouble) - want).abs().max().item<double>(), 3e-7);
     EXPECT_LE((*out.path.angle - want).abs().max().item<double>(), 4e-7);
   }
 }
 
-TEST(PhasorWrite, PaddingWritesNothingAndReadsThePathAlone) {
+TEST(SegmentedScan, PaddingWritesNothingAndReadsThePathAlone) {
   Random random(32);
   const Tensor weights = random.normal({1, 4, 2}).to(at::kFloat), update = random.normal({1, 4, 3}).to(at::kFloat);
   const Phases path = phases_of(random.normal({1, 4, 2, 3}).to(at::kFloat), at::kInt);
   const Phases initial = phases_of(random.normal({1, 2, 2, 3}).to(at::kFloat), at::kLong);
-  for (const Path which : {Path::kFast, Path::kReference}) {
-    const PathGuard guard(which);
-    const WriteResult out =
-        phasor_write(weights, update, at::full({1, 4}, -1, at::kLong), 2, path, initial, std::nullopt, false);
+  for (const Implementation implementation : {Implementation::kFast, Implementation::kReference}) {
+    const ImplementationGuard guard(implementation);
+    const SegmentedScanResult out =
+        segmented_scan(weights, update, at::full({1, 4}, -1, at::kLong), 2, path, initial, std::nullopt, false);
     EXPECT_TRUE(at::equal(*out.path.turns, *path.turns));
     EXPECT_TRUE(at::equal(*out.final_state.turns, *initial.turns));
   }
 }
 
-TEST(PhasorWrite, InferenceGivesTurnsAlone) {
+TEST(SegmentedScan, InferenceGivesTurnsAlone) {
   at::NoGradGuard no_grad;
-  const WriteResult out =
-      phasor_write(at::ones({1, 2, 2}), at::ones({1, 2, 3}), at::zeros({1, 2}, at::kLong), 1, {}, {}, {}, false);
+  const SegmentedScanResult out =
+      segmented_scan(at::ones({1, 2, 2}), at::ones({1, 2, 3}), at::zeros({1, 2}, at::kLong), 1, {}, {}, {}, false);
   EXPECT_TRUE(out.path.turns && out.final_state.turns);
   EXPECT_FALSE(out.path.angle || out.final_state.angle);
 }
 
-TEST(PhasorWrite, RefusesWhatDoesNotFit) {
+TEST(SegmentedScan, RefusesWhatDoesNotFit) {
   const Tensor weights = at::ones({1, 2, 2}), update = at::ones({1, 2, 3}), group = at::zeros({1, 2}, at::kLong);
   const auto write = [&](const Tensor& u, const Tensor& g, const Phases& path, const Phases& initial) {
-    return phasor_write(weights, u, g, 1, path, initial, std::nullopt, false);
+    return segmented_scan(weights, u, g, 1, path, initial, std::nullopt, false);
   };
   EXPECT_NO_THROW(write(update, group, {}, {}));
   EXPECT_THROW(write(at::ones({1, 3, 3}), group, {}, {}), c10::Error);

@@ -1,4 +1,5 @@
-#include "kernels/rows.h"
+#include "kernels/rotary.h"
+
 #include "ops/common.h"
 #include "ops/reference.h"
 
@@ -18,7 +19,7 @@ bool input_follows_from_output(const Tensor& weight) {
   return size.min().item<float>() >= kSmallest * size.max().item<float>();
 }
 
-struct NormRotateFunction : torch::autograd::Function<NormRotateFunction> {
+struct RotaryFunction : torch::autograd::Function<RotaryFunction> {
   static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const OptTensor& weight, const Tensor& cos_in,
                         const Tensor& sin_in, double eps) {
     const Tensor x = x_in.contiguous(), cos = per_token(cos_in, x), sin = per_token(sin_in, x);
@@ -27,10 +28,10 @@ struct NormRotateFunction : torch::autograd::Function<NormRotateFunction> {
     Tensor y = at::empty_like(x), inverse_rms = at::empty({weight ? tokens * heads : 0}, x.options());
     for_each_range(tokens, num_ranges(tokens, 16), [&](int64_t, int64_t begin, int64_t end) {
       const int64_t at = begin * heads * width, table = begin * (width / 2);
-      kernels::norm_rotate({end - begin, heads, width}, x.const_data_ptr<float>() + at, data_or_null<float>(w),
-                           cos.const_data_ptr<float>() + table, sin.const_data_ptr<float>() + table, eps,
-                           y.mutable_data_ptr<float>() + at,
-                           inverse_rms.mutable_data_ptr<float>() + (weight ? begin * heads : 0));
+      kernels::rotary({end - begin, heads, width}, x.const_data_ptr<float>() + at, data_or_null<float>(w),
+                      cos.const_data_ptr<float>() + table, sin.const_data_ptr<float>() + table, eps,
+                      y.mutable_data_ptr<float>() + at,
+                      inverse_rms.mutable_data_ptr<float>() + (weight ? begin * heads : 0));
     });
     const bool keep_x = w.defined() && tokens > 0 && !input_follows_from_output(w);
     ctx->save_for_backward({keep_x ? x : Tensor(), w.defined() ? y : Tensor(), w, cos_in, sin_in, inverse_rms});
@@ -49,42 +50,40 @@ struct NormRotateFunction : torch::autograd::Function<NormRotateFunction> {
     Tensor grad_x = at::empty_like(grad), grad_weight = at::zeros({pieces, width}, grad.options());
     for_each_range(tokens, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
       const int64_t at = begin * heads * width, table = begin * (width / 2);
-      kernels::norm_rotate_backward({end - begin, heads, width}, from(x, at), from(y, at), data_or_null<float>(w),
-                                    cos.const_data_ptr<float>() + table, sin.const_data_ptr<float>() + table,
-                                    inverse_rms.const_data_ptr<float>() + (w.defined() ? begin * heads : 0),
-                                    grad.const_data_ptr<float>() + at, grad_x.mutable_data_ptr<float>() + at,
-                                    grad_weight.mutable_data_ptr<float>() + piece * width);
+      kernels::rotary_backward({end - begin, heads, width}, from(x, at), from(y, at), data_or_null<float>(w),
+                               cos.const_data_ptr<float>() + table, sin.const_data_ptr<float>() + table,
+                               inverse_rms.const_data_ptr<float>() + (w.defined() ? begin * heads : 0),
+                               grad.const_data_ptr<float>() + at, grad_x.mutable_data_ptr<float>() + at,
+                               grad_weight.mutable_data_ptr<float>() + piece * width);
     });
     return {grad_x, w.defined() ? grad_weight.sum(0) : Tensor(), {}, {}, {}};
   }
 };
 
-Tensor norm_rotate_cpu(const Tensor& x, const OptTensor& weight, const Tensor& cos, const Tensor& sin, double eps) {
-  return fast_path(x) ? NormRotateFunction::apply(x, weight, cos, sin, eps)
-                      : reference::norm_rotate(x, weight, cos, sin, eps);
+Tensor rotary_cpu(const Tensor& x, const OptTensor& weight, const Tensor& cos, const Tensor& sin, double eps) {
+  return fast_path(x) ? RotaryFunction::apply(x, weight, cos, sin, eps) : reference::rotary(x, weight, cos, sin, eps);
 }
 
 }  // namespace
 
-Tensor norm_rotate(const Tensor& x, const OptTensor& weight, const Tensor& cos, const Tensor& sin, double eps) {
-  TORCH_CHECK(x.dim() == 4 && x.size(3) % 2 == 0, "norm_rotate: x has shape ", x.sizes(),
+Tensor rotary(const Tensor& x, const OptTensor& weight, const Tensor& cos, const Tensor& sin, double eps) {
+  TORCH_CHECK(x.dim() == 4 && x.size(3) % 2 == 0, "rotary: x has shape ", x.sizes(),
               ", expected [batch, time, heads, an even width]");
-  TORCH_CHECK(cos.size(-1) * 2 == x.size(3) && cos.size(1) == x.size(1), "norm_rotate: cos has shape ", cos.sizes(),
+  TORCH_CHECK(cos.size(-1) * 2 == x.size(3) && cos.size(1) == x.size(1), "rotary: cos has shape ", cos.sizes(),
               ", expected [batch or 1, ", x.size(1), ", ", x.size(3) / 2, "]");
-  TORCH_CHECK((cos.size(0) == 1 || cos.size(0) == x.size(0)) && sin.sizes() == cos.sizes(), "norm_rotate: cos ",
-              cos.sizes(), " and sin ", sin.sizes(), " do not fit the batch of ", x.size(0));
-  TORCH_CHECK(!weight || (weight->dim() == 1 && weight->size(0) == x.size(3)), "norm_rotate: weight has shape ",
+  TORCH_CHECK((cos.size(0) == 1 || cos.size(0) == x.size(0)) && sin.sizes() == cos.sizes(), "rotary: cos ", cos.sizes(),
+              " and sin ", sin.sizes(), " do not fit the batch of ", x.size(0));
+  TORCH_CHECK(!weight || (weight->dim() == 1 && weight->size(0) == x.size(3)), "rotary: weight has shape ",
               weight->sizes(), ", expected [", x.size(3), "]");
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("pmnet::norm_rotate", "").typed<decltype(norm_rotate)>();
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("pmnet::rotary", "").typed<decltype(rotary)>();
   return op.call(x, weight, cos, sin, eps);
 }
 
 TORCH_LIBRARY_FRAGMENT(pmnet, m) {
-  m.def("norm_rotate(Tensor x, Tensor? weight, Tensor cos, Tensor sin, float eps) -> Tensor");
+  m.def("rotary(Tensor x, Tensor? weight, Tensor cos, Tensor sin, float eps) -> Tensor");
 }
-TORCH_LIBRARY_IMPL(pmnet, CompositeImplicitAutograd, m) { m.impl("norm_rotate", reference::norm_rotate); }
-TORCH_LIBRARY_IMPL(pmnet, CPU, m) { m.impl("norm_rotate", norm_rotate_cpu); }
-TORCH_LIBRARY_IMPL(pmnet, AutogradCPU, m) { m.impl("norm_rotate", norm_rotate_cpu); }
+TORCH_LIBRARY_IMPL(pmnet, CompositeImplicitAutograd, m) { m.impl("rotary", reference::rotary); }
+TORCH_LIBRARY_IMPL(pmnet, CPU, m) { m.impl("rotary", rotary_cpu); }
+TORCH_LIBRARY_IMPL(pmnet, AutogradCPU, m) { m.impl("rotary", rotary_cpu); }
 
 }  // namespace pmnet::ops

@@ -1,69 +1,17 @@
-// The kernels of decoding against sums in double, on every instruction set.
+// GEMV against sums in double, on every instruction set.
+#include "kernels/gemv/gemv.h"
+
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "every_target.h"
-#include "kernels/fixed_point.h"
-#include "kernels/matvec.h"
-#include "kernels/token_attention.h"
-#include "kernels/weight_packing.h"
+#include "kernels/gemv/pack.h"
+#include "kernels/gemv/quantize.h"
 #include "normal.h"
 
 namespace pmnet::kernels {
 namespace {
-
-// Attention written down as its formula says.
-std::vector<double> attention(const TokenHeads& h, const float* q, const float* k, const float* v) {
-  std::vector<double> out(h.num_heads * h.width, 0);
-  for (int64_t head = 0; head < h.num_heads; ++head) {
-    const int64_t at = head / h.heads_per_key * h.width;
-    double total = 0;
-    for (int64_t key = h.first_key; key < h.num_keys; ++key) {
-      double dot = 0;
-      for (int64_t d = 0; d < h.width; ++d) dot += double{q[head * h.width + d]} * k[key * h.key_stride + at + d];
-      const double weight = std::exp(dot * h.scale);
-      total += weight;
-      for (int64_t d = 0; d < h.width; ++d) out[head * h.width + d] += weight * v[key * h.key_stride + at + d];
-    }
-    for (int64_t d = 0; d < h.width; ++d) out[head * h.width + d] /= total;
-  }
-  return out;
-}
-
-TEST(TokenAttention, IsTheFormula) {
-  on_every_target([] {
-    for (const auto& [heads, per_key, width, first, keys] :
-         {std::tuple{1, 1, 8, 0, 1}, {2, 1, 64, 0, 128}, {6, 3, 20, 5, 37}, {4, 4, 3, 2, 9}}) {
-      const int64_t stride = heads / per_key * width + 24;
-      const auto q = normal(heads * width, 1), k = normal(keys * stride, 2), v = normal(keys * stride, 3);
-      const TokenHeads shape{heads, per_key, width, first, keys, stride, 0.3f};
-      std::vector<float> out(q.size(), std::numeric_limits<float>::quiet_NaN());
-      std::vector<float> log_sums(heads);
-      attend_token(shape, q.data(), k.data(), v.data(), out.data(), log_sums.data());
-      const auto want = attention(shape, q.data(), k.data(), v.data());
-      for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], want[i], 2e-6) << heads << " heads, number " << i;
-    }
-  });
-}
-
-TEST(TokenAttention, OfPartsIsThatOfTheWhole) {
-  constexpr int64_t kHeads = 4, kWidth = 24, kKeys = 41, kStride = kHeads * kWidth;
-  const auto q = normal(kHeads * kWidth, 1), k = normal(kKeys * kStride, 2), v = normal(kKeys * kStride, 3);
-  const auto want = attention({kHeads, 1, kWidth, 0, kKeys, kStride, 0.3f}, q.data(), k.data(), v.data());
-  on_every_target([&] {
-    const std::vector<int64_t> ends{0, 1, 1, 30, kKeys};  // one part has no keys
-    const int64_t parts = static_cast<int64_t>(ends.size()) - 1;
-    std::vector<float> outs(parts * q.size(), 0.0f), out(q.size());
-    std::vector<float> log_sums(parts * kHeads, -std::numeric_limits<float>::infinity());
-    for (int64_t i = 0; i < parts; ++i)
-      if (ends[i] < ends[i + 1])
-        attend_token({kHeads, 1, kWidth, ends[i], ends[i + 1], kStride, 0.3f}, q.data(), k.data(), v.data(),
-                     &outs[i * q.size()], &log_sums[i * kHeads]);
-    join_parts(parts, kHeads, kWidth, outs.data(), log_sums.data(), out.data());
-    for (size_t i = 0; i < out.size(); ++i) ASSERT_NEAR(out[i], want[i], 2e-6) << "number " << i;
-  });
-}
 
 // Integer weights in the order that the current instruction set reads them in.
 struct Packed {
@@ -97,16 +45,16 @@ struct Weights {
   }
 };
 
-Vectors make_ready(const WeightMatrix& w, int64_t count, const float* x, int64_t stride) {
-  Vectors ready;
-  place_vectors(w, count, x, stride, ready);
-  for (int64_t v = 0; v < count && w.type != WeightType::kF32; ++v) round_vector(w, v, ready);
-  return ready;
+Operands prepare(const WeightMatrix& w, int64_t count, const float* x, int64_t stride) {
+  Operands operands;
+  bind_operands(w, count, x, stride, operands);
+  for (int64_t v = 0; v < count && w.type != WeightType::kF32; ++v) quantize_operand(w, v, operands);
+  return operands;
 }
 
-// Vectors that fill tiles and vectors left over, in shapes that no block, register or group of streams divides; all
+// Operands that fill tiles and vectors left over, in shapes that no block, register or group of streams divides; all
 // rows in pieces, and some from the middle of a panel.
-TEST(MatVec, IsTheProduct) {
+TEST(Gemv, IsTheProduct) {
   const int64_t rows = 285, cols = 301, first = 3, threads = 2;
   const Weights weights(rows, cols, 4);
   const auto bias = normal(rows, 6);
@@ -118,15 +66,16 @@ TEST(MatVec, IsTheProduct) {
       for (const int64_t vectors : {1, 2, 3, 4, 5, 6, 7, 16, 32}) {
         const int64_t stride = cols + 3;
         const auto x = normal(vectors * stride, 7);
-        const Vectors ready = make_ready(w, vectors, x.data(), stride);
+        const Operands operands = prepare(w, vectors, x.data(), stride);
         std::vector<float> y(vectors * rows), some(vectors * rows, -1.0f);
-        const RowPieces pieces = cut_rows(w, rows, vectors, threads);
-        ASSERT_TRUE(pieces.groups > 0 || vectors > 1);
-        for (int64_t i = 0; i < pieces.count(); ++i) matvec(w, pieces.piece(i), bias.data(), ready, y.data(), rows);
-        matvec(w, {first, rows - first, 0}, bias.data(), ready, some.data(), rows);
+        const RowPartition partition = partition_rows(w, rows, vectors, threads);
+        ASSERT_TRUE(partition.groups > 0 || vectors > 1);
+        for (int64_t i = 0; i < partition.size(); ++i)
+          gemv(w, partition.range(i), bias.data(), operands, y.data(), rows);
+        gemv(w, {first, rows - first, 0}, bias.data(), operands, some.data(), rows);
         for (int64_t i = 0; i < vectors * rows; ++i) {
           const int64_t v = i / rows, row = i % rows;
-          const double half_step = type == WeightType::kF32 ? 0 : ready.scales[v] / 2;
+          const double half_step = type == WeightType::kF32 ? 0 : operands.scales[v] / 2;
           double want = bias[row], limit = 1e-6;
           for (int64_t c = 0; c < cols; ++c) {
             const double weight = weights.value(type, row, row * cols + c);
@@ -141,7 +90,7 @@ TEST(MatVec, IsTheProduct) {
   });
 }
 
-TEST(RowPieces, HaveEveryRowOnce) {
+TEST(RowPartition, HaveEveryRowOnce) {
   on_every_target([] {
     for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8})
       for (const int64_t first_row : {0, 7})
@@ -149,13 +98,14 @@ TEST(RowPieces, HaveEveryRowOnce) {
           for (const int64_t rows : {1, 15, 64, 1000})
             for (const int64_t vectors : {1, 4, 8})
               for (const int64_t threads : {1, 2, 7}) {
-                const RowPieces pieces = cut_rows({type, nullptr, first_row, nullptr, cols}, rows, vectors, threads);
+                const RowPartition partition =
+                    partition_rows({type, nullptr, first_row, nullptr, cols}, rows, vectors, threads);
                 std::vector<int> times(rows);
-                for (int64_t i = 0; i < pieces.count(); ++i) {
-                  const RowPiece piece = pieces.piece(i);
-                  for (int64_t stream = 0; stream < (piece.apart > 0 ? kStreams : 1); ++stream)
-                    for (int64_t row = 0; row < piece.count; ++row)
-                      ++times.at(piece.begin + stream * piece.apart + row);
+                for (int64_t i = 0; i < partition.size(); ++i) {
+                  const RowRange range = partition.range(i);
+                  for (int64_t stream = 0; stream < (range.stream_stride > 0 ? kStreams : 1); ++stream)
+                    for (int64_t row = 0; row < range.count; ++row)
+                      ++times.at(range.begin + stream * range.stream_stride + row);
                 }
                 ASSERT_EQ(times, std::vector<int>(rows, 1)) << rows << " rows, " << cols << " columns";
               }
@@ -178,17 +128,18 @@ TEST(PackRows, WeightsComeBackScaled) {
 
 // y [vectors, rows] = x [vectors, cols] W^T.
 void multiply(const WeightMatrix& w, int64_t rows, int64_t vectors, const float* x, float* y) {
-  matvec(w, {0, rows, 0}, nullptr, make_ready(w, vectors, x, w.cols), y, rows);
+  gemv(w, {0, rows, 0}, nullptr, prepare(w, vectors, x, w.cols), y, rows);
 }
 
 // The largest sums of all: long rows of the largest weights by vectors that point where they do.
-TEST(MatVec, SumsOfIntegersDoNotOverflow) {
+TEST(Gemv, SumsOfIntegersDoNotOverflow) {
   on_every_target([] {
     for (const int64_t cols : {500, 4096, 20'001}) {
       const float largest = 2047;  // as many steps: with one more, a block would be too long for them
       const std::vector<float> same(3 * cols, largest), x(5 * cols, -3.0f);
       std::vector<int16_t> shorts(3 * cols);
-      const float step = round_to_shorts(3 * cols, same.data(), kLongestShorts, Factor::kPowerOfTwo, shorts.data());
+      const float step =
+          quantize_int16(3 * cols, same.data(), kMaxWeightNormInt16, ScaleKind::kPowerOfTwo, shorts.data());
       ASSERT_EQ(step, 1);
       const std::vector<int8_t> bytes(3 * cols, 127);
       for (const WeightType type : {WeightType::kBF16, WeightType::kInt8}) {
@@ -208,7 +159,7 @@ TEST(MatVec, SumsOfIntegersDoNotOverflow) {
   });
 }
 
-TEST(MatVec, IntegersKeepZerosAndWhatIsNoNumber) {
+TEST(Gemv, IntegersKeepZerosAndWhatIsNoNumber) {
   on_every_target([] {
     const int64_t cols = 37;
     const Weights weights(1, cols, 9);
