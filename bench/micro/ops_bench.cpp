@@ -16,7 +16,6 @@
 #include "config/presets.h"
 #include "ops/ops.h"
 #include "ops/packed_linear.h"
-#include "ops/reference.h"
 
 namespace pmnet::ops {
 namespace {
@@ -57,7 +56,7 @@ std::vector<OpCase> cases_of(const PmnetConfig& c) {
   const Tensor group = at::randint(0, N, {1, T}, at::kLong);
   // A path as training has it: exact turns and the angles that carry the gradient.
   const auto phases = [](const Tensor& angle) {
-    return Phases{.turns = reference::to_turns(angle.detach()).__rshift__(32).to(at::kInt), .angle = angle};
+    return Phases{.turns = to_turns(angle.detach()).__rshift__(32).to(at::kInt), .angle = angle};
   };
   const auto exact = [&](const Tensor& turns, const Tensor& angle) { return Phases{.turns = turns, .angle = angle}; };
   const Tensor path = angles({1, T, N, M}), turns = *phases(path).turns;

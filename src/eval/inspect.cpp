@@ -11,7 +11,7 @@
 #include "eval/stream_scorer.h"
 #include "io/npz.h"
 #include "model/pmnet.h"
-#include "ops/reference.h"
+#include "ops/ops.h"
 
 namespace pmnet {
 
@@ -39,9 +39,7 @@ double entropy_sum(const Tensor& weights) {
 
 std::vector<float> angles_of(const ops::Phases& memory) {
   const Tensor angle =
-      (memory.turns ? ops::reference::to_angle(*memory.turns, at::kFloat) : memory.angle->to(at::kFloat))
-          .flatten()
-          .contiguous();
+      (memory.turns ? ops::to_angle(*memory.turns, at::kFloat) : memory.angle->to(at::kFloat)).flatten().contiguous();
   return {angle.const_data_ptr<float>(), angle.const_data_ptr<float>() + angle.numel()};
 }
 

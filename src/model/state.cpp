@@ -7,7 +7,7 @@
 #include <array>
 
 #include "model/held_once.h"
-#include "ops/reference.h"
+#include "ops/ops.h"
 
 namespace pmnet {
 
@@ -105,8 +105,8 @@ State State::detached(bool requires_grad) const {
   for (auto& m : out.memory) {
     if (!m.turns) continue;
     // The angle repeats the turns: it exists only where gradients need it.
-    m.angle = requires_grad ? ops::OptTensor(ops::reference::to_angle(*m.turns, at::kFloat).detach().requires_grad_())
-                            : std::nullopt;
+    m.angle =
+        requires_grad ? ops::OptTensor(ops::to_angle(*m.turns, at::kFloat).detach().requires_grad_()) : std::nullopt;
   }
   return out;
 }

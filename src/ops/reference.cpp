@@ -35,18 +35,6 @@ std::vector<Tensor> rms_norm_linear(const Tensor& x, const Tensor& norm_weight, 
   return outputs;
 }
 
-Tensor to_turns(const Tensor& radians) {
-  constexpr double kTurn = 0x1p64;
-  Tensor x = radians.to(at::kDouble) * (kTurn / (2 * pi));
-  x = (x - kTurn * (x / kTurn).round()).round();
-  return at::where(x >= 0x1p63, x - kTurn, x).to(at::kLong);
-}
-
-Tensor to_angle(const Tensor& turns, at::ScalarType dtype) {
-  const double full_turn = turns.scalar_type() == at::kInt ? 0x1p32 : 0x1p64;
-  return (turns.to(at::kDouble) * (2 * pi / full_turn)).to(dtype);
-}
-
 Tensor circle_features(const OptTensor& turns, const OptTensor& angle, const Tensor& anchors, const Tensor& group,
                        bool unconstrained) {
   const int64_t B = group.size(0), T = group.size(1), N = anchors.size(1), M = anchors.size(2);

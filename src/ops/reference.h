@@ -30,9 +30,4 @@ Tensor causal_conv(const Tensor& x, const Tensor& weight, const OptTensor& bias,
 std::tuple<Tensor, Tensor> selective_scan(const Tensor& u, const Tensor& delta, const Tensor& a, const Tensor& b,
                                           const Tensor& c, const Tensor& d, const Tensor& z, const OptTensor& initial);
 
-// Exact turns of an angle in radians: round(angle * 2^64 / 2 pi) mod 2^64, as int64.
-Tensor to_turns(const Tensor& radians);
-// The angle in [-pi, pi) of int32 or int64 turns, in the given dtype.
-Tensor to_angle(const Tensor& turns, at::ScalarType dtype);
-
 }  // namespace pmnet::ops::reference

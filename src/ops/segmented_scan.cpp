@@ -33,8 +33,8 @@ struct SegmentedScanFunction : torch::autograd::Function<SegmentedScanFunction> 
     ctx->saved_data["has_initial"] = initial_angle.has_value();
     ctx->mark_non_differentiable({path, state});
     const Tensor none = at::empty({0}, weights.options());
-    return {path, with_angles ? reference::to_angle(path, at::kFloat) : none, state,
-            with_angles ? reference::to_angle(state, at::kFloat) : none.clone()};
+    return {path, with_angles ? to_angle(path, at::kFloat) : none, state,
+            with_angles ? to_angle(state, at::kFloat) : none.clone()};
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {

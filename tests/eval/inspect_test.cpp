@@ -9,7 +9,7 @@
 
 #include "eval/inspect_drawings.h"
 #include "eval/inspect_page.h"
-#include "ops/reference.h"
+#include "ops/ops.h"
 #include "small_model.h"
 #include "user_error_of.h"
 
@@ -67,7 +67,7 @@ TEST(Inspect, AgreesWithOnePassOverTheText) {
     EXPECT_EQ(std::accumulate(level.load.begin(), level.load.end(), int64_t{0}), T);
     for (int64_t g = 0; g < config.num_groups(h); ++g)
       EXPECT_EQ(level.load[g], trace.groups[h][0].slice(0, 1).eq(g).sum().item<int64_t>());
-    const Tensor angle = ops::reference::to_angle(*state.memory[h].turns, at::kFloat).flatten();
+    const Tensor angle = ops::to_angle(*state.memory[h].turns, at::kFloat).flatten();
     ASSERT_EQ(static_cast<int64_t>(level.phases.size()), config.num_groups(h) * N * M);
     double worst = 0;
     for (int64_t i = 0; i < angle.numel(); ++i)

@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "config/presets.h"
-#include "ops/reference.h"
+#include "ops/ops.h"
 #include "small_model.h"
 
 namespace pmnet {

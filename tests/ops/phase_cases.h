@@ -1,13 +1,13 @@
 // Phases for tests: the same angle as exact turns with a differentiable twin (float) or as the angle alone (double).
 #pragma once
 #include "compare.h"
-#include "ops/reference.h"
+#include "ops/ops.h"
 
 namespace pmnet::ops {
 
 inline Phases phases_of(const Tensor& angle, at::ScalarType turns) {
   if (angle.scalar_type() == at::kDouble) return {.turns = std::nullopt, .angle = angle};
-  const Tensor exact = reference::to_turns(angle.detach());
+  const Tensor exact = to_turns(angle.detach());
   return {.turns = turns == at::kInt ? exact.__rshift__(32).to(at::kInt) : exact, .angle = angle};
 }
 

@@ -180,7 +180,7 @@ TEST_P(PhaseDrift, StaysBelowFloatRoundingAfterHalfAMillionSteps) {
       const float* delta = update.const_data_ptr<float>();
       for (int64_t i = 0; i < kChunk * kSize; ++i) exact[i % kSize].add(weight * delta[i]);
     }
-    const Tensor turns = reference::to_angle(path.turns->narrow(1, kChunk - 1, 1), at::kDouble).view({-1});
+    const Tensor turns = to_angle(path.turns->narrow(1, kChunk - 1, 1), at::kDouble).view({-1});
     const Tensor angle = path.angle->narrow(1, kChunk - 1, 1).view({-1});
     for (int64_t j = 0; j < kSize; ++j) {
       const auto error = [&](double got) {

@@ -121,7 +121,7 @@ TEST(SegmentedScan, ByHand) {
     const ImplementationGuard guard(implementation);
     const SegmentedScanResult out = segmented_scan(weights, update, group, 1, {}, {}, std::nullopt, false);
     const Tensor want = at::tensor({1.0, 3.0, 3.0, -7.0}, at::kDouble).view({1, 2, 2, 1}) * (M_PI / 8);
-    EXPECT_LE((reference::to_angle(*out.path.turns, at::kDouble) - want).abs().max().item<double>(), 3e-7);
+    EXPECT_LE((to_angle(*out.path.turns, at::kDouble) - want).abs().max().item<double>(), 3e-7);
     EXPECT_LE((*out.path.angle - want).abs().max().item<double>(), 4e-7);
   }
 }
