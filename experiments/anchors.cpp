@@ -118,7 +118,7 @@ std::vector<Part> AnchorsExperiment::parts() {
 
 json AnchorsExperiment::read(PartContext& context) const {
   const OpenedModel opened = open_given(model_, context);
-  std::vector<ScoredModel> models;
+  std::vector<Candidate> models;
   for (const Variant& variant : variants()) models.push_back({variant.label, opened.model, variant.switches, 0});
   EvalSettings reading;
   reading.rows = rows_for_threads(at::get_num_threads());
@@ -133,25 +133,21 @@ json AnchorsExperiment::count_routes(PartContext& context) const {
   ReadOptions read;
   read.text_field = settings_.books.text_field;
   DocumentQueue queue(book_files(settings_.books, context), read, limits);
-  RoutingUse use;
+  RoutingStatistics routing;
   double done = 0;
   while (const std::shared_ptr<OpenDocument> document = queue.next()) {
-    StreamScorer scorer(opened.model);
-    use.next_stream();
+    Scorer scorer(*opened.model);
+    routing.next_text();
     for (std::string bytes = document->read(kChunk); !bytes.empty(); bytes = document->read(kChunk)) {
       context.stop().throw_if_requested();
-      std::vector<int64_t> ids;
-      for (const unsigned char byte : bytes) ids.push_back(byte);
-      Trace trace;
-      scorer.score({std::span<const int64_t>(ids)}, &trace);
-      use.add(trace);
+      scorer.score(bytes, {.after_pass = [&](const Trace& trace) { routing.add(trace); }});
       done += static_cast<double>(bytes.size());
       context.progress(done / static_cast<double>(limits.documents * limits.max_bytes), "counting routes");
     }
   }
   json levels = json::array();
-  for (const LevelUse& level : use.levels())
-    levels.push_back({{"tokens", level.tokens}, {"entropy", level.entropy()}, {"change_rate", level.change_rate()}});
+  for (const LevelRouting& level : routing.levels())
+    levels.push_back({{"tokens", level.tokens()}, {"entropy", level.entropy()}, {"change_rate", level.change_rate()}});
   return levels;
 }
 

@@ -195,7 +195,7 @@ json CompareExperiment::evaluate_seed(int64_t seed, PartContext& context) const 
   std::map<std::string, std::shared_ptr<const LanguageModel>> models;
   for (const std::string& name : CompareSettings::trainings())
     models[name] = load_model(context.folder_of(CompareSettings::train_part(name, seed)) / "model").model;
-  std::vector<ScoredModel> scored;
+  std::vector<Candidate> scored;
   for (const Curve& curve : kCurves) {
     MemorySwitches switches;
     switches.recurrence = curve.recurrence;

@@ -143,7 +143,7 @@ std::vector<Part> LongContextExperiment::parts() {
       EvalSettings reading;
       reading.window = curve_window(settings_.trained);
       reading.chunk = settings_.chunk;  // one document at a time: time and memory are those of a single stream
-      const std::vector<ScoredModel> models = {{reader.label, opened.model, reader.switches, reader.limit}};
+      const std::vector<Candidate> models = {{reader.label, opened.model, reader.switches, reader.limit}};
       return json{{"model", opened.hash}, {"scores", score_books(models, settings_.books, reading, context)}};
     };
     parts.push_back(std::move(part));
@@ -170,7 +170,7 @@ Check LongContextExperiment::drift(size_t reader, Bound bound, double threshold,
 Check LongContextExperiment::time_ratio(size_t reader) const {
   const int64_t end = settings_.books.bytes;
   std::vector<double> early, late;
-  for (const PacePoint& point : all_.pace[reader].points()) {
+  for (const ThroughputPoint& point : all_.throughput[reader].points()) {
     if (point.first >= end / 32 && point.first < end / 4) early.push_back(point.fastest);
     if (point.first >= end / 2) late.push_back(point.fastest);
   }
@@ -185,8 +185,8 @@ Check LongContextExperiment::time_ratio(size_t reader) const {
 }
 
 Check LongContextExperiment::state_ratio(size_t reader, Bound bound, double threshold, bool control) const {
-  const std::vector<PacePoint>& points = all_.pace[reader].points();
-  const PacePoint& early = points.at(points.size() / 16);
+  const std::vector<ThroughputPoint>& points = all_.throughput[reader].points();
+  const ThroughputPoint& early = points.at(points.size() / 16);
   const double ratio = static_cast<double>(points.back().state_bytes) / static_cast<double>(early.state_bytes);
   Check check;
   check.what = fmt::format("{}: bytes of the state at the end against byte {}", all_.labels[reader],
@@ -280,10 +280,10 @@ Finding LongContextExperiment::cost(const fs::path& folder) const {
   state.y_label = "bytes";
   Table table({"model", "bytes per second", "state at the end", "process memory early", "process memory at the end"});
   for (size_t r = 0; r < all_.labels.size(); ++r) {
-    const std::vector<PacePoint>& points = all_.pace[r].points();
+    const std::vector<ThroughputPoint>& points = all_.throughput[r].points();
     Series seconds, bytes;
     seconds.name = bytes.name = all_.labels[r];
-    for (const PacePoint& point : points) {
+    for (const ThroughputPoint& point : points) {
       seconds.x.push_back(static_cast<double>(point.first + settings_.chunk));
       seconds.y.push_back(1000 * point.fastest);
       bytes.x.push_back(static_cast<double>(point.first + settings_.chunk));
@@ -323,7 +323,7 @@ Report LongContextExperiment::report(const Results& results, const fs::path& fol
   write_file_atomically(folder / "curves.csv", curve_table(all_).csv());
   Table pace({"model", "first", "bytes", "seconds", "fastest_seconds_per_byte", "state_bytes", "resident_bytes"});
   for (size_t r = 0; r < all_.labels.size(); ++r)
-    for (const PacePoint& point : all_.pace[r].points())
+    for (const ThroughputPoint& point : all_.throughput[r].points())
       pace.add_row({all_.labels[r], std::to_string(point.first), std::to_string(point.bytes),
                     fmt::format("{:.6f}", point.seconds), fmt::format("{:.3e}", point.fastest),
                     std::to_string(point.state_bytes), std::to_string(point.resident_bytes)});

@@ -87,7 +87,7 @@ std::vector<InputFile> book_files(const BookSettings& books, const PartContext& 
   return find_inputs({(context.folder_of(kBooksPart) / "tales").string()});
 }
 
-json score_books(const std::vector<ScoredModel>& models, const BookSettings& books, const EvalSettings& settings,
+json score_books(const std::vector<Candidate>& models, const BookSettings& books, const EvalSettings& settings,
                  PartContext& context) {
   Evaluation all;
   if (const auto partial = context.partial()) all = load_scores(*partial);

@@ -32,7 +32,7 @@ std::vector<InputFile> book_files(const BookSettings& books, const PartContext& 
 inline constexpr const char* kBooksPart = "books";
 
 // Scores the books; goes on after the last finished round of documents. The result is what load_scores() reads.
-nlohmann::json score_books(const std::vector<ScoredModel>& models, const BookSettings& books,
+nlohmann::json score_books(const std::vector<Candidate>& models, const BookSettings& books,
                            const EvalSettings& settings, PartContext& context);
 
 // A window of the position curves that the halves of a trained length are whole numbers of.

@@ -15,8 +15,8 @@ LEVELS = {
     "io": 2, "data": 2, "report": 2,
     "model": 3,
     "engine": 4,
-    "train": 5,
-    "eval": 6,
+    "eval": 5,
+    "train": 6,
     "bench": 7, "experiments": 7,
     "cli": 8,
 }

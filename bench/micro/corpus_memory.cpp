@@ -13,11 +13,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/machine.h"
 #include "data/batcher.h"
 #include "data/corpus.h"
 #include "data/stories.h"
 #include "report/progress.h"
-#include "train/run_log.h"
 
 namespace pmnet {
 namespace {

@@ -24,5 +24,7 @@ int usable_cores();
 
 // The most memory this process has had resident at once.
 int64_t peak_memory_bytes();
+// What it has resident now.
+int64_t resident_bytes();
 
 }  // namespace pmnet

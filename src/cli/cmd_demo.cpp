@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <numbers>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "cli/demo_streaming.h"
 #include "cli/demo_text.h"
 #include "engine/generator.h"
+#include "eval/scorer.h"
 #include "report/curves.h"
 #include "report/number_format.h"
 #include "report/table.h"
@@ -110,27 +110,9 @@ void show_curve(const DemoFolder& folder) {
   fmt::print("\n{}", text_chart(curves_of({read_run(folder.run().string())}).front()));
 }
 
-// Of the whole text in one stream, from an empty memory.
-double bits_per_byte(const OpenedModel& model, std::string_view text) {
-  constexpr int64_t kChunk = 1024;
-  at::NoGradGuard no_grad;
-  const Tensor ids =
-      at::tensor(ByteTokenizer(model.config).encode(text, {.bos = true, .eos = false}), at::kLong).unsqueeze(0);
-  State state = model.model->initial_state(1);
-  double nats = 0;
-  const int64_t total = static_cast<int64_t>(text.size());
-  for (int64_t begin = 0; begin < total; begin += kChunk) {
-    const int64_t count = std::min(kChunk, total - begin);
-    nats += model.model->losses(ids.narrow(1, begin, count), ids.narrow(1, begin + 1, count), &state)
-                .sum(at::kDouble)
-                .item<double>();
-  }
-  return nats / std::numbers::ln2 / static_cast<double>(total);
-}
-
 void show_compression(const OpenedModel& model, const DemoFolder& folder, std::string_view held_out) {
   Table table({"bits per byte of the held-out part", "alone", "after the training part"});
-  table.add_row({"PMNet", "", fmt::format("{:.3f}", bits_per_byte(model, held_out))});
+  table.add_row({"PMNet", "", fmt::format("{:.3f}", bits_per_byte(*model.model, held_out))});
   const auto rate = [&](uint64_t bytes) { return fmt::format("{:.3f}", 8.0 * bytes / held_out.size()); };
   for (const char* command : {"gzip -9", "xz -9e"}) {
     const auto alone = compressed_bytes(command, {folder.held_out_text()});

@@ -39,19 +39,19 @@ ZeroEmbeddings zeroed_by(const std::string& word) {
 }
 
 // Each model as it is, and once more for every switch; what has no memory has no switches.
-std::vector<ScoredModel> models_of(const EvalOptions& options) {
+std::vector<Candidate> models_of(const EvalOptions& options) {
   std::vector<std::string> models = {options.first_model};
   models.insert(models.end(), options.more_models.begin(), options.more_models.end());
-  std::vector<ScoredModel> contenders;
+  std::vector<Candidate> candidates;
   bool switched = false;
   for (const std::string& text : models) {
     const NamedModel named = parse_named_model(text);
     const OpenedModel opened = open_model(named.folder);
     const auto add = [&](const std::string& suffix, const MemorySwitches& switches) {
-      for (const ScoredModel& other : contenders)
+      for (const Candidate& other : candidates)
         if (other.label == named.label + suffix)
           fail("two models are called '{}'; give them names: --model NAME={}", other.label, named.folder);
-      contenders.push_back({.label = named.label + suffix, .model = opened.model, .switches = switches, .limit = 0});
+      candidates.push_back({.label = named.label + suffix, .model = opened.model, .switches = switches, .limit = 0});
     };
     add("", {});
     if (!has_memory(opened.config)) continue;
@@ -62,7 +62,7 @@ std::vector<ScoredModel> models_of(const EvalOptions& options) {
   }
   if (!switched && (options.no_recurrence || !options.zero_embeddings.empty()))
     fail("--no-recurrence and --zero-embeddings need a PMNet with memory, and none of the models is one");
-  return contenders;
+  return candidates;
 }
 
 void check(const EvalOptions& options) {
@@ -79,7 +79,7 @@ void check(const EvalOptions& options) {
     if (!file.empty() && std::filesystem::is_directory(file)) fail("{} is a folder; name a file", file);
 }
 
-Evaluation run(const EvalOptions& options, const std::vector<ScoredModel>& contenders, DocumentQueue& queue,
+Evaluation run(const EvalOptions& options, const std::vector<Candidate>& candidates, DocumentQueue& queue,
                const EvalSettings& settings) {
   const StopSignals signals;
   ProgressLine line;
@@ -94,12 +94,12 @@ Evaluation run(const EvalOptions& options, const std::vector<ScoredModel>& conte
     share.set_done(done);
     line.update([&] {
       return fmt::format("{:3.0f}%  {} documents  {} x {}  {}  {} left", 100 * share.share(), format_count(documents),
-                         readable_bytes(static_cast<uint64_t>(bytes)), contenders.size(),
+                         readable_bytes(static_cast<uint64_t>(bytes)), candidates.size(),
                          format_byte_rate(static_cast<double>(bytes) / (steady_seconds() - started)),
                          format_duration(share.seconds_left()));
     });
   };
-  return evaluate(contenders, queue, settings, hooks);
+  return evaluate(candidates, queue, settings, hooks);
 }
 
 void require_texts(const EvalOptions& options, const DocumentQueue& queue, const Evaluation& evaluation) {
@@ -129,11 +129,11 @@ void run_eval(EvalOptions& options) {
   finish_input_options(options.texts);
   check(options);
   const std::vector<InputFile> files = find_inputs(options.texts.inputs);
-  const std::vector<ScoredModel> contenders = models_of(options);
+  const std::vector<Candidate> candidates = models_of(options);
   EvalSettings settings = options.settings;
   settings.rows = options.rows > 0 ? options.rows : rows_for_threads(at::get_num_threads());
   DocumentQueue queue(files, options.texts.read, options.limits);
-  const Evaluation evaluation = run(options, contenders, queue, settings);
+  const Evaluation evaluation = run(options, candidates, queue, settings);
   require_texts(options, queue, evaluation);
 
   const std::string protocol = protocol_of(settings, options.limits);

@@ -12,7 +12,7 @@
 #include "data/byte_tokenizer.h"
 #include "eval/documents.h"
 #include "eval/inspect_page.h"
-#include "eval/stream_scorer.h"
+#include "eval/scorer.h"
 #include "report/number_format.h"
 #include "report/progress.h"
 #include "train/open_model.h"

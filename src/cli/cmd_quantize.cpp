@@ -5,10 +5,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "model/model_folder.h"
 #include "cli/commands.h"
-#include "eval/stream_scorer.h"
 #include "engine/packed_model.h"
+#include "eval/scorer.h"
+#include "model/model_folder.h"
 
 namespace pmnet {
 
@@ -19,18 +19,6 @@ struct QuantizeOptions {
   int64_t max_bytes = 65536, chunk = 1024;
 };
 
-// Bits per byte of a text read as one stream: BOS is fed and not scored.
-double bits_per_byte(const std::shared_ptr<const LanguageModel>& model, const std::string& text, size_t chunk) {
-  StreamScorer scorer(model);
-  double bits = 0;
-  for (size_t begin = 0; begin < text.size(); begin += chunk) {
-    std::vector<int64_t> ids;
-    for (const unsigned char byte : text.substr(begin, chunk)) ids.push_back(byte);
-    for (const double of_byte : scorer.score(ids)) bits += of_byte;
-  }
-  return bits / static_cast<double>(text.size());
-}
-
 void run_quantize(const QuantizeOptions& o) {
   const kernels::WeightType type = parse_weight_type(o.to);
   LoadedModel loaded = load_model(o.model);
@@ -40,13 +28,13 @@ void run_quantize(const QuantizeOptions& o) {
     text = read_file(o.text, /*max_bytes=*/uint64_t{1} << 32).substr(0, o.max_bytes);
     if (text.empty()) fail("{} is empty; give --text a file with something to score", o.text);
   }
-  const double before = text.empty() ? NAN : bits_per_byte(model, text, o.chunk);
+  const double before = text.empty() ? NAN : bits_per_byte(*model, text, o.chunk);
   round_weights(*model, type);
   save_model(o.out, *model, loaded.config);
   fmt::print("wrote {} with {} weights\n", o.out, o.to);
   if (text.empty()) return;
   pack_weights(*model);
-  const double after = bits_per_byte(model, text, o.chunk);
+  const double after = bits_per_byte(*model, text, o.chunk);
   fmt::print("bits per byte on the first {} bytes of {} (one stream, BOS fed and not scored):\n", text.size(), o.text);
   fmt::print("  float32  {:.5f}\n  {:<7}  {:.5f}  ({:+.5f})\n", before, o.to, after, after - before);
 }

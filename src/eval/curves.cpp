@@ -21,22 +21,22 @@ int64_t count_between(int64_t count, const Stretch& stretch) {
   return std::clamp<int64_t>(count - stretch.first + 1, 0, stretch.last - stretch.first + 1);
 }
 
-int64_t common_window(const Evaluation& evaluation, size_t contender) {
+int64_t common_window(const Evaluation& evaluation, size_t candidate) {
   int64_t window = 1;
   for (const DocumentScore& document : evaluation.documents)
-    window = std::max(window, document.scores[contender].window());
+    window = std::max(window, document.scores[candidate].window());
   return window;
 }
 
-int64_t longest_of(const Evaluation& evaluation, size_t contender) {
+int64_t longest_of(const Evaluation& evaluation, size_t candidate) {
   int64_t longest = 0;
   for (const DocumentScore& document : evaluation.documents)
-    longest = std::max(longest, document.scores[contender].count());
+    longest = std::max(longest, document.scores[candidate].count());
   return longest;
 }
 
-std::vector<Stretch> stretches_of(const Evaluation& evaluation, CurveKind kind, size_t contender, int64_t window) {
-  const int64_t longest = longest_of(evaluation, contender);
+std::vector<Stretch> stretches_of(const Evaluation& evaluation, CurveKind kind, size_t candidate, int64_t window) {
+  const int64_t longest = longest_of(evaluation, candidate);
   std::vector<Stretch> stretches;
   int64_t first = 1;
   while (first <= longest) {
@@ -65,10 +65,10 @@ std::vector<double> bits_along(const PositionSums& sums, CurveKind kind, const s
 }
 
 std::vector<Profile> profiles_of(const Evaluation& evaluation, CurveKind kind, const std::vector<Stretch>& stretches,
-                                 int64_t window, size_t contender, std::optional<size_t> base) {
+                                 int64_t window, size_t candidate, std::optional<size_t> base) {
   std::vector<Profile> profiles;
   for (const DocumentScore& document : evaluation.documents) {
-    const PositionSums& sums = document.scores[contender];
+    const PositionSums& sums = document.scores[candidate];
     Profile profile{bits_along(sums, kind, stretches, window), {}};
     for (const Stretch& stretch : stretches)
       profile.counts.push_back(static_cast<double>(count_between(sums.count(), stretch)));
@@ -96,13 +96,13 @@ struct Totals {
   std::vector<double> bits, counts;
 };
 
-Totals totals_between(const Evaluation& evaluation, const Positions& positions, size_t contender,
+Totals totals_between(const Evaluation& evaluation, const Positions& positions, size_t candidate,
                       std::optional<size_t> base) {
-  int64_t window = common_window(evaluation, contender);
+  int64_t window = common_window(evaluation, candidate);
   if (base) window = std::max(window, common_window(evaluation, *base));
-  const std::vector<Stretch> stretches = stretches_of(evaluation, CurveKind::kWindows, contender, window);
+  const std::vector<Stretch> stretches = stretches_of(evaluation, CurveKind::kWindows, candidate, window);
   Totals totals;
-  for (const Profile& profile : profiles_of(evaluation, CurveKind::kWindows, stretches, window, contender, base)) {
+  for (const Profile& profile : profiles_of(evaluation, CurveKind::kWindows, stretches, window, candidate, base)) {
     double& bits = totals.bits.emplace_back(0);
     double& count = totals.counts.emplace_back(0);
     for (size_t s = 0; s < stretches.size(); ++s) {
@@ -139,28 +139,28 @@ Interval ratio_interval(std::span<const double> amounts, std::span<const double>
   return interval;
 }
 
-Interval mean_bits(const Evaluation& evaluation, size_t contender, std::optional<size_t> base) {
-  if (base) return mean_bits_between(evaluation, {}, contender, base);
+Interval mean_bits(const Evaluation& evaluation, size_t candidate, std::optional<size_t> base) {
+  if (base) return mean_bits_between(evaluation, {}, candidate, base);
   std::vector<double> bits, counts;
   for (const DocumentScore& document : evaluation.documents) {
-    bits.push_back(document.scores[contender].bits());
-    counts.push_back(static_cast<double>(document.scores[contender].count()));
+    bits.push_back(document.scores[candidate].bits());
+    counts.push_back(static_cast<double>(document.scores[candidate].count()));
   }
   return ratio_interval(bits, counts);
 }
 
-PositionCurve position_curve(const Evaluation& evaluation, CurveKind kind, size_t contender,
+PositionCurve position_curve(const Evaluation& evaluation, CurveKind kind, size_t candidate,
                              std::optional<size_t> base) {
-  int64_t window = common_window(evaluation, contender);
+  int64_t window = common_window(evaluation, candidate);
   if (base) window = std::max(window, common_window(evaluation, *base));
-  const std::vector<Stretch> stretches = stretches_of(evaluation, kind, contender, window);
-  const std::vector<Profile> profiles = profiles_of(evaluation, kind, stretches, window, contender, base);
+  const std::vector<Stretch> stretches = stretches_of(evaluation, kind, candidate, window);
+  const std::vector<Profile> profiles = profiles_of(evaluation, kind, stretches, window, candidate, base);
   PositionCurve curve;
   for (size_t s = 0; s < stretches.size(); ++s) {
     std::vector<double> bits, counts;
     PositionPoint point;
     point.first = kind == CurveKind::kCumulative ? 1 : stretches[s].first;
-    point.last = std::min(stretches[s].last, longest_of(evaluation, contender));
+    point.last = std::min(stretches[s].last, longest_of(evaluation, candidate));
     for (const Profile& profile : profiles) {
       bits.push_back(profile.bits[s]);
       counts.push_back(profile.counts[s]);
@@ -173,11 +173,11 @@ PositionCurve position_curve(const Evaluation& evaluation, CurveKind kind, size_
   return curve;
 }
 
-std::vector<ExcessPoint> cumulative_excess(const Evaluation& evaluation, size_t contender, size_t base) {
-  const int64_t window = std::max(common_window(evaluation, contender), common_window(evaluation, base));
-  const std::vector<Stretch> stretches = stretches_of(evaluation, CurveKind::kWindows, contender, window);
+std::vector<ExcessPoint> cumulative_excess(const Evaluation& evaluation, size_t candidate, size_t base) {
+  const int64_t window = std::max(common_window(evaluation, candidate), common_window(evaluation, base));
+  const std::vector<Stretch> stretches = stretches_of(evaluation, CurveKind::kWindows, candidate, window);
   const std::vector<Profile> profiles =
-      profiles_of(evaluation, CurveKind::kCumulative, stretches, window, contender, base);
+      profiles_of(evaluation, CurveKind::kCumulative, stretches, window, candidate, base);
   std::vector<ExcessPoint> points;
   for (size_t s = 0; s < stretches.size(); ++s) {
     ExcessPoint point{stretches[s].last, {}};
@@ -188,15 +188,15 @@ std::vector<ExcessPoint> cumulative_excess(const Evaluation& evaluation, size_t 
   return points;
 }
 
-Interval mean_bits_between(const Evaluation& evaluation, const Positions& positions, size_t contender,
+Interval mean_bits_between(const Evaluation& evaluation, const Positions& positions, size_t candidate,
                            std::optional<size_t> base) {
-  const Totals totals = totals_between(evaluation, positions, contender, base);
+  const Totals totals = totals_between(evaluation, positions, candidate, base);
   return ratio_interval(totals.bits, totals.counts);
 }
 
-Interval change_between(const Evaluation& evaluation, size_t contender, const Positions& from, const Positions& to) {
-  const Totals before = totals_between(evaluation, from, contender, std::nullopt);
-  const Totals after = totals_between(evaluation, to, contender, std::nullopt);
+Interval change_between(const Evaluation& evaluation, size_t candidate, const Positions& from, const Positions& to) {
+  const Totals before = totals_between(evaluation, from, candidate, std::nullopt);
+  const Totals after = totals_between(evaluation, to, candidate, std::nullopt);
   std::vector<double> changes;
   for (size_t d = 0; d < before.bits.size(); ++d)
     if (before.counts[d] > 0 && after.counts[d] > 0)

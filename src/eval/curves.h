@@ -29,28 +29,28 @@ enum class CurveKind {
   kCumulative,  // from the first position to the end of each window
 };
 
-// Bits per byte of a contender; with `base` by how much more it needs than that one, over the positions of documents
+// Bits per byte of a candidate; with `base` by how much more it needs than that one, over the positions of documents
 // that both have scored.
-Interval mean_bits(const Evaluation& evaluation, size_t contender, std::optional<size_t> base = std::nullopt);
+Interval mean_bits(const Evaluation& evaluation, size_t candidate, std::optional<size_t> base = std::nullopt);
 // The same for some positions only, in whole windows.
 struct Positions {
   int64_t first = 1, last = 0;  // 0: to the end
 };
-Interval mean_bits_between(const Evaluation& evaluation, const Positions& positions, size_t contender,
+Interval mean_bits_between(const Evaluation& evaluation, const Positions& positions, size_t candidate,
                            std::optional<size_t> base = std::nullopt);
-// How much more bits per byte a contender needs at one stretch of positions than at another, document by document:
+// How much more bits per byte a candidate needs at one stretch of positions than at another, document by document:
 // what differs between documents but not within them drops out.
-Interval change_between(const Evaluation& evaluation, size_t contender, const Positions& from, const Positions& to);
+Interval change_between(const Evaluation& evaluation, size_t candidate, const Positions& from, const Positions& to);
 
-PositionCurve position_curve(const Evaluation& evaluation, CurveKind kind, size_t contender,
+PositionCurve position_curve(const Evaluation& evaluation, CurveKind kind, size_t candidate,
                              std::optional<size_t> base = std::nullopt);
 
-// Bits (not per byte) by which a contender has fallen behind `base` up to the end of each window, for each document
+// Bits (not per byte) by which a candidate has fallen behind `base` up to the end of each window, for each document
 // that gets there.
 struct ExcessPoint {
   int64_t position = 0;
   std::vector<double> bits;  // one per document
 };
-std::vector<ExcessPoint> cumulative_excess(const Evaluation& evaluation, size_t contender, size_t base);
+std::vector<ExcessPoint> cumulative_excess(const Evaluation& evaluation, size_t candidate, size_t base);
 
 }  // namespace pmnet

@@ -136,9 +136,9 @@ nlohmann::ordered_json to_json(const PositionCurve& curve) {
   return points;
 }
 
-nlohmann::ordered_json to_json(const PaceCurve& pace) {
+nlohmann::ordered_json to_json(const ThroughputCurve& curve) {
   auto points = nlohmann::ordered_json::array();
-  for (const PacePoint& point : pace.points())
+  for (const ThroughputPoint& point : curve.points())
     points.push_back({{"first", point.first},
                       {"bytes", point.bytes},
                       {"seconds", point.seconds},
@@ -157,7 +157,7 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
                                  {"bits_per_byte", to_json(mean_bits(evaluation, c))}};
     if (c > 0) model["more_than_the_first"] = to_json(mean_bits(evaluation, c, 0));
     for (const NamedCurve& named : kCurves) model[named.name] = to_json(position_curve(evaluation, named.kind, c));
-    model["pace"] = to_json(evaluation.pace[c]);
+    model["throughput"] = to_json(evaluation.throughput[c]);
     model["documents"] = nlohmann::ordered_json::array();
     for (const DocumentScore& document : evaluation.documents)
       model["documents"].push_back({{"name", document.name},

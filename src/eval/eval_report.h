@@ -17,14 +17,14 @@ std::string protocol_of(const EvalSettings& settings, const DocumentLimits& limi
 // "[1.4032, 1.5210]", or "-" where there are too few documents for an interval.
 std::string interval_text(const Interval& interval, int digits = 4);
 
-Table model_table(const Evaluation& evaluation);     // one row per contender; the first is what others differ from
+Table model_table(const Evaluation& evaluation);     // one row per candidate; the first is what others differ from
 Table octave_table(const Evaluation& evaluation);    // one row per octave of positions
 Table document_table(const Evaluation& evaluation);  // one row per document
 Table curve_table(const Evaluation& evaluation);     // every point of every curve, for .csv files
 
 nlohmann::ordered_json to_json(const Interval& interval);  // null where there is no bound
 nlohmann::ordered_json to_json(const PositionCurve& curve);
-nlohmann::ordered_json to_json(const PaceCurve& pace);
+nlohmann::ordered_json to_json(const ThroughputCurve& curve);
 nlohmann::ordered_json to_json(const Evaluation& evaluation);
 
 // Bits per byte by position and so far, on a logarithmic axis; how far the others are from the first.

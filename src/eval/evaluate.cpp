@@ -4,8 +4,8 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/machine.h"
 #include "report/progress.h"
-#include "train/run_log.h"
 
 namespace pmnet {
 
@@ -21,15 +21,15 @@ struct OpenStream {
 
 class Reading {
  public:
-  Reading(const std::vector<ScoredModel>& contenders, DocumentQueue& queue, const EvalSettings& settings,
+  Reading(const std::vector<Candidate>& candidates, DocumentQueue& queue, const EvalSettings& settings,
           const EvalHooks& hooks)
-      : contenders_(contenders), queue_(queue), settings_(settings), hooks_(hooks) {
-    for (const ScoredModel& contender : contenders_) {
-      scorers_.emplace_back(contender.model, contender.switches, 0);
-      result_.labels.push_back(contender.label);
+      : candidates_(candidates), queue_(queue), settings_(settings), hooks_(hooks) {
+    for (const Candidate& candidate : candidates_) {
+      scorers_.emplace_back(*candidate.model, candidate.switches, 0);
+      result_.labels.push_back(candidate.label);
       result_.seconds.push_back(0);
-      result_.pace.emplace_back(settings_.chunk);
-      for (const int64_t id : {contender.model->bos_token_id(), contender.model->eos_token_id()})
+      result_.throughput.emplace_back(settings_.chunk);
+      for (const int64_t id : {candidate.model->bos_token_id(), candidate.model->eos_token_id()})
         if (id >= 0 && id < static_cast<int64_t>(is_marker_.size())) is_marker_[id] = true;
     }
   }
@@ -41,7 +41,7 @@ class Reading {
         break;
       }
       for (OpenStream& row : rows_) read_chunk(row);
-      for (size_t c = 0; c < contenders_.size(); ++c) score_with(c);
+      for (size_t c = 0; c < candidates_.size(); ++c) score_with(c);
       for (OpenStream& row : rows_) row.score.bytes += static_cast<int64_t>(row.chunk.size());
       if (hooks_.progress) hooks_.progress(bytes_, finished_.size());
     }
@@ -74,13 +74,13 @@ class Reading {
       OpenStream row;
       row.number = opened_++;
       row.score.name = document->name();
-      row.score.scores.assign(contenders_.size(), PositionSums(settings_.window));
+      row.score.scores.assign(candidates_.size(), PositionSums(settings_.window));
       row.document = std::move(document);
       rows_.push_back(std::move(row));
-      from.push_back(StreamScorer::kNewRow);
+      from.push_back(Scorer::kNewRow);
     }
     if (rows_.empty()) return false;
-    for (StreamScorer& scorer : scorers_) scorer.arrange(from);
+    for (Scorer& scorer : scorers_) scorer.arrange(from);
     return true;
   }
 
@@ -92,27 +92,25 @@ class Reading {
     if (row.ended) row.score.complete = row.document->complete();
   }
 
-  // The ids of the row's chunk that this contender is to score.
-  std::vector<int64_t> ids_for(const OpenStream& row, const ScoredModel& contender) const {
+  // The ids of the row's chunk that this candidate is to score.
+  std::vector<int64_t> ids_for(const OpenStream& row, const Candidate& candidate) const {
     std::string_view bytes = row.chunk;
     bool to_the_end = row.ended && row.score.complete;
-    if (contender.limit > 0) {
-      const int64_t left = std::max<int64_t>(0, contender.limit - row.score.bytes);
+    if (candidate.limit > 0) {
+      const int64_t left = std::max<int64_t>(0, candidate.limit - row.score.bytes);
       to_the_end = to_the_end && static_cast<int64_t>(bytes.size()) < left;
       bytes = bytes.substr(0, static_cast<size_t>(left));
     }
-    std::vector<int64_t> ids;
-    ids.reserve(bytes.size() + 1);
-    for (const char byte : bytes) ids.push_back(static_cast<unsigned char>(byte));
-    if (settings_.score_eos && to_the_end) ids.push_back(contender.model->eos_token_id());
+    std::vector<int64_t> ids = byte_ids(bytes);
+    if (settings_.score_eos && to_the_end) ids.push_back(candidate.model->eos_token_id());
     return ids;
   }
 
   void score_with(size_t c) {
     std::vector<std::vector<int64_t>> ids;
-    PacePoint pass;
+    ThroughputPoint pass;
     for (const OpenStream& row : rows_) {
-      ids.push_back(ids_for(row, contenders_[c]));
+      ids.push_back(ids_for(row, candidates_[c]));
       pass.bytes += static_cast<int64_t>(ids.back().size());
       if (!ids.back().empty()) pass.first = std::max(pass.first, row.score.bytes);
     }
@@ -125,14 +123,14 @@ class Reading {
     for (size_t r = 0; r < rows_.size(); ++r) rows_[r].score.scores[c].add(bits[r]);
     pass.state_bytes = scorers_[c].state().bytes();
     pass.resident_bytes = resident_bytes();
-    result_.pace[c].add(pass);
+    result_.throughput[c].add(pass);
   }
 
-  const std::vector<ScoredModel>& contenders_;
+  const std::vector<Candidate>& candidates_;
   DocumentQueue& queue_;
   EvalSettings settings_;
   const EvalHooks& hooks_;
-  std::vector<StreamScorer> scorers_;  // one per contender
+  std::vector<Scorer> scorers_;  // one per candidate
   std::vector<OpenStream> rows_, finished_;
   std::array<bool, 256> is_marker_{};
   size_t opened_ = 0;
@@ -148,24 +146,24 @@ int64_t Evaluation::bytes() const {
   return sum;
 }
 
-int64_t Evaluation::scored(size_t contender) const {
+int64_t Evaluation::scored(size_t candidate) const {
   int64_t sum = 0;
-  for (const DocumentScore& document : documents) sum += document.scores.at(contender).count();
+  for (const DocumentScore& document : documents) sum += document.scores.at(candidate).count();
   return sum;
 }
 
-Evaluation evaluate(const std::vector<ScoredModel>& contenders, DocumentQueue& queue, const EvalSettings& settings,
+Evaluation evaluate(const std::vector<Candidate>& candidates, DocumentQueue& queue, const EvalSettings& settings,
                     const EvalHooks& hooks) {
   if (settings.chunk < 1 || settings.rows < 1 || settings.window < 1)
     fail("chunk is {}, rows {} and window {}; expected numbers above 0", settings.chunk, settings.rows,
          settings.window);
-  for (const ScoredModel& contender : contenders) {
-    require_byte_vocabulary(*contender.model, contender.label);
-    const int64_t eos = contender.model->eos_token_id();
-    if (settings.score_eos && (eos < 0 || eos >= contender.model->vocab_size()))
-      fail("{} has no EOS to score: eos_token_id is {}; leave the option away", contender.label, eos);
+  for (const Candidate& candidate : candidates) {
+    require_byte_vocabulary(*candidate.model, candidate.label);
+    const int64_t eos = candidate.model->eos_token_id();
+    if (settings.score_eos && (eos < 0 || eos >= candidate.model->vocab_size()))
+      fail("{} has no EOS to score: eos_token_id is {}; omit --score-eos", candidate.label, eos);
   }
-  return Reading(contenders, queue, settings, hooks).run();
+  return Reading(candidates, queue, settings, hooks).run();
 }
 
 int64_t rows_for_threads(int threads) { return std::clamp<int64_t>(threads / 2, 1, 16); }

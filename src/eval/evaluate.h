@@ -7,11 +7,11 @@
 
 #include "eval/documents.h"
 #include "eval/position_sums.h"
-#include "eval/stream_scorer.h"
+#include "eval/scorer.h"
 
 namespace pmnet {
 
-struct ScoredModel {
+struct Candidate {
   std::string label;
   std::shared_ptr<const LanguageModel> model;
   MemorySwitches switches;
@@ -29,19 +29,19 @@ struct DocumentScore {
   std::string name;
   int64_t bytes = 0;                 // read
   bool complete = false;             // to its end, rather than to a limit
-  std::vector<PositionSums> scores;  // one per contender
+  std::vector<PositionSums> scores;  // one per candidate
 };
 
 struct Evaluation {
   std::vector<std::string> labels;
-  std::vector<DocumentScore> documents;  // in the order of the texts
-  std::vector<double> seconds;           // that each contender took
-  std::vector<PaceCurve> pace;           // of each contender, by the position of the furthest document
-  int64_t marker_bytes = 0;              // bytes of the texts that some contender takes for BOS or EOS
-  bool stopped = false;                  // before the end: unfinished documents are there as far as they were read
+  std::vector<DocumentScore> documents;     // in the order of the texts
+  std::vector<double> seconds;              // that each candidate took
+  std::vector<ThroughputCurve> throughput;  // of each candidate, by the position of the furthest document
+  int64_t marker_bytes = 0;                 // bytes of the texts that some candidate takes for BOS or EOS
+  bool stopped = false;                     // before the end: unfinished documents are there as far as they were read
 
   int64_t bytes() const;
-  int64_t scored(size_t contender) const;
+  int64_t scored(size_t candidate) const;
 };
 
 struct EvalHooks {
@@ -49,7 +49,7 @@ struct EvalHooks {
   std::function<bool()> stop;                                     // asked between passes
 };
 
-Evaluation evaluate(const std::vector<ScoredModel>& contenders, DocumentQueue& queue, const EvalSettings& settings,
+Evaluation evaluate(const std::vector<Candidate>& candidates, DocumentQueue& queue, const EvalSettings& settings,
                     const EvalHooks& hooks = {});
 
 // Documents to read at once so that this many threads have work: a single stream of short passes leaves many idle.

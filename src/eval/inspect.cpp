@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "eval/stream_scorer.h"
+#include "eval/scorer.h"
 #include "io/npz.h"
 #include "model/pmnet.h"
 #include "ops/ops.h"
@@ -49,14 +49,8 @@ void sum_up(Inspection& inspection, const State& state, const PmnetConfig& confi
   for (int64_t h = 0; h < H; ++h) {
     LevelView& level = inspection.levels[h];
     level.phases = angles_of(state.memory[h]);
-    level.load.assign(config.num_groups(h), 0);
-    int64_t changes = 0;
-    for (int64_t t = 0; t < inspection.num_bytes(); ++t) {
-      const int32_t group = inspection.groups[t * H + h];
-      ++level.load[group];
-      changes += t > 0 && group != inspection.groups[(t - 1) * H + h];
-    }
-    level.route_changes = static_cast<double>(changes) / std::max<int64_t>(1, inspection.num_bytes() - 1);
+    level.routing = LevelRouting(config.num_groups(h));
+    for (int64_t t = 0; t < inspection.num_bytes(); ++t) level.routing.add(inspection.groups[t * H + h]);
   }
 }
 
@@ -104,17 +98,17 @@ Inspection inspect(const std::shared_ptr<const LanguageModel>& model, std::strin
                         .chosen = {},
                         .weights = {},
                         .levels = std::vector<LevelView>(config.num_levels())};
-  std::vector<int64_t> ids;
-  for (const unsigned char byte : inspection.text) ids.push_back(byte);
+  std::vector<int64_t> ids = byte_ids(inspection.text);
   ids.push_back(kNothingToScore);  // a pass reads all but the last id it is given, so that the last byte is read too
 
-  StreamScorer scorer(model);
+  Scorer scorer(*model);
   std::vector<double> entropies(config.num_levels(), 0.0), reads(config.num_levels(), 0.0);
   size_t steps = 0;
   for (bool go_on = true; go_on && steps < ids.size();) {
     const std::span<const int64_t> next = std::span(ids).subspan(steps, std::min(kChunk, ids.size() - steps));
     Trace trace;
-    const std::vector<double> bits = std::move(scorer.score({next}, &trace).front());
+    const std::vector<double> bits =
+        scorer.score({next}, {.after_pass = [&](const Trace& pass) { trace = pass; }}).front();
     inspection.bits.insert(inspection.bits.end(), bits.begin(), bits.end());
     const int64_t skip = steps == 0 ? 1 : 0;  // BOS is no byte of the text
     append_rows(inspection.groups, trace.groups, skip);
@@ -161,7 +155,7 @@ std::vector<SlotName> parse_slots(const LanguageModel& model, const std::vector<
 std::vector<SlotName> busiest_slots(const Inspection& inspection) {
   std::vector<SlotName> slots;
   for (int64_t h = 0; h < inspection.num_levels(); ++h) {
-    const std::vector<int64_t>& load = inspection.levels[h].load;
+    const std::vector<int64_t>& load = inspection.levels[h].routing.tokens();
     const int64_t group = std::max_element(load.begin(), load.end()) - load.begin();
     for (int64_t slot = 0; slot < inspection.slots; ++slot) slots.push_back({h, group, slot});
   }
@@ -177,8 +171,8 @@ void write_arrays(const Inspection& inspection, const std::filesystem::path& npz
                                     view("weights", DType::kF32, {T, H, N}, inspection.weights.data())};
   for (int64_t h = 0; h < H; ++h) {
     const LevelView& level = inspection.levels[h];
-    const auto G = static_cast<int64_t>(level.load.size());
-    arrays.push_back(view(fmt::format("load_{}", h), DType::kI64, {G}, level.load.data()));
+    const auto G = static_cast<int64_t>(level.routing.tokens().size());
+    arrays.push_back(view(fmt::format("load_{}", h), DType::kI64, {G}, level.routing.tokens().data()));
     arrays.push_back(view(fmt::format("phases_{}", h), DType::kF32, {G, N, M}, level.phases.data()));
   }
   write_npz(npz_file, arrays);

@@ -11,15 +11,15 @@
 #include <string_view>
 #include <vector>
 
+#include "eval/routing.h"
 #include "model/language_model.h"
 
 namespace pmnet {
 
 struct LevelView {
-  std::vector<int64_t> load;  // [G]: how many bytes wrote to each group
+  LevelRouting routing{0};    // which of the G groups each byte wrote to
   std::vector<float> phases;  // [G,N,M]: radians in [-pi, pi) after the last byte, without embeddings
   double slots_per_read = 0;  // exp of the mean entropy of the read weights: 1 to N
-  double route_changes = 0;   // share of the bytes that went to another group than the byte before
 };
 
 struct Inspection {

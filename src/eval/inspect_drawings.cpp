@@ -132,7 +132,7 @@ std::string draw_load(const Inspection& inspection) {
   const auto T = static_cast<double>(inspection.num_bytes());
   std::string svg = svg_open(kWidth, kTop + kRow * static_cast<double>(inspection.num_levels()), "load of the groups");
   for (int64_t h = 0; h < inspection.num_levels(); ++h) {
-    const std::vector<int64_t>& load = inspection.levels[h].load;
+    const std::vector<int64_t>& load = inspection.levels[h].routing.tokens();
     const double y = kTop + kRow * static_cast<double>(h);
     svg += text_at(kLeft - 8, y + kRow / 2 + 4, "end", fmt::format("level {}", h));
     // Groups are numbered so that the children of one stand side by side below it.

@@ -140,27 +140,17 @@ std::string cost_legend() {
   return html + "</div>\n";
 }
 
-// Of the bytes over the groups, in bits.
-double load_entropy(const std::vector<int64_t>& load) {
-  const double total = static_cast<double>(std::accumulate(load.begin(), load.end(), int64_t{0}));
-  double entropy = 0;
-  for (const int64_t bytes : load)
-    if (bytes > 0) entropy -= bytes / total * std::log2(bytes / total);
-  return entropy;
-}
-
 Table level_table(const Inspection& inspection) {
   Table table({"level", "groups", "in use", "spread of the load", "largest share", "route changes", "slots per read"});
   for (int64_t h = 0; h < inspection.num_levels(); ++h) {
     const LevelView& level = inspection.levels[h];
-    const std::vector<int64_t>& load = level.load;
-    const auto in_use = std::count_if(load.begin(), load.end(), [](int64_t bytes) { return bytes > 0; });
-    table.add_row(
-        {std::to_string(h), format_count(load.size()), format_count(in_use),
-         fmt::format("{:.2f} of {:.2f} bits", load_entropy(load), std::log2(static_cast<double>(load.size()))),
-         fmt::format("{:.1f}%", 100.0 * *std::max_element(load.begin(), load.end()) / inspection.num_bytes()),
-         fmt::format("{:.1f}%", 100 * level.route_changes),
-         fmt::format("{:.2f} of {}", level.slots_per_read, inspection.slots)});
+    const LevelRouting& routing = level.routing;
+    const size_t groups = routing.tokens().size();
+    table.add_row({std::to_string(h), format_count(groups), format_count(static_cast<uint64_t>(routing.used())),
+                   fmt::format("{:.2f} of {:.2f} bits", routing.entropy(), std::log2(static_cast<double>(groups))),
+                   fmt::format("{:.1f}%", 100 * routing.largest_share()),
+                   fmt::format("{:.1f}%", 100 * routing.change_rate()),
+                   fmt::format("{:.2f} of {}", level.slots_per_read, inspection.slots)});
   }
   return table;
 }

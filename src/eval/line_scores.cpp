@@ -5,7 +5,7 @@
 namespace pmnet {
 
 LineScorer::LineScorer(std::shared_ptr<const LanguageModel> model, const LineScorerOptions& options, Take take)
-    : scorer_(std::move(model), options.switches), options_(options), take_(std::move(take)) {
+    : model_(std::move(model)), scorer_(*model_, options.switches), options_(options), take_(std::move(take)) {
   current_.line = 1;
 }
 
@@ -27,9 +27,7 @@ void LineScorer::push_line(std::string_view text) {
 }
 
 void LineScorer::score(std::string_view bytes, bool lines_end_inside) {
-  std::vector<int64_t> ids;
-  for (const char byte : bytes) ids.push_back(static_cast<unsigned char>(byte));
-  const std::vector<double> bits = scorer_.score(ids);
+  const std::vector<double> bits = scorer_.score(bytes);
   for (size_t i = 0; i < bytes.size(); ++i) {
     ++current_.bytes;
     current_.bits += bits[i];
@@ -48,7 +46,7 @@ void LineScorer::end_line() {
   const uint64_t next = current_.line + 1;
   current_ = LineScore();
   current_.line = next;
-  if (options_.independent) scorer_.arrange({StreamScorer::kNewRow});
+  if (options_.independent) scorer_.arrange({Scorer::kNewRow});
 }
 
 void LineScorer::finish() {

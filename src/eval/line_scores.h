@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "eval/stream_scorer.h"
+#include "eval/scorer.h"
 
 namespace pmnet {
 
@@ -38,7 +38,8 @@ class LineScorer {
   void score(std::string_view bytes, bool lines_end_inside);
   void end_line();
 
-  StreamScorer scorer_;
+  std::shared_ptr<const LanguageModel> model_;
+  Scorer scorer_;
   LineScorerOptions options_;
   Take take_;
   LineScore current_;

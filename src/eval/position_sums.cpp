@@ -13,7 +13,7 @@ std::vector<double> merged(const std::vector<double>& sums, size_t factor) {
   return larger;
 }
 
-void join(PacePoint& to, const PacePoint& point) {
+void join(ThroughputPoint& to, const ThroughputPoint& point) {
   to.fastest = to.bytes == 0 ? point.fastest : std::min(to.fastest, point.fastest);
   to.bytes += point.bytes;
   to.seconds += point.seconds;
@@ -50,11 +50,11 @@ std::vector<double> PositionSums::windows(int64_t window) const {
   return merged(windows_, static_cast<size_t>(window / window_));
 }
 
-void PaceCurve::add(const PacePoint& point) {
+void ThroughputCurve::add(const ThroughputPoint& point) {
   while (static_cast<size_t>(point.first / width_) >= PositionSums::kMostWindows) {
     width_ *= 2;
-    std::vector<PacePoint> wider;
-    for (const PacePoint& old : points_) {
+    std::vector<ThroughputPoint> wider;
+    for (const ThroughputPoint& old : points_) {
       const int64_t first = old.first / width_ * width_;
       if (wider.empty() || wider.back().first != first) wider.push_back({.first = first});
       join(wider.back(), old);
@@ -63,7 +63,7 @@ void PaceCurve::add(const PacePoint& point) {
   }
   const int64_t first = point.first / width_ * width_;
   auto place = std::lower_bound(points_.begin(), points_.end(), first,
-                                [](const PacePoint& old, int64_t wanted) { return old.first < wanted; });
+                                [](const ThroughputPoint& old, int64_t wanted) { return old.first < wanted; });
   if (place == points_.end() || place->first != first) place = points_.insert(place, {.first = first});
   join(*place, point);
 }

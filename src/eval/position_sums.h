@@ -36,24 +36,24 @@ class PositionSums {
 };
 
 // What reading costs by position: time, the state that streams carry, the memory of the process.
-struct PacePoint {
+struct ThroughputPoint {
   int64_t first = 0;   // bytes before the stretch; it ends where the next begins
   int64_t bytes = 0;   // scored in it, all documents together
   double seconds = 0;  // for them
   double fastest = 0;  // seconds per byte of the fastest pass: what is left when other programs do not disturb
   int64_t state_bytes = 0, resident_bytes = 0;  // the most there were
 };
-class PaceCurve {
+class ThroughputCurve {
  public:
-  explicit PaceCurve(int64_t width) : width_(width) {}
+  explicit ThroughputCurve(int64_t width) : width_(width) {}
   // One pass that began at `point.first`.
-  void add(const PacePoint& point);
-  const std::vector<PacePoint>& points() const { return points_; }
+  void add(const ThroughputPoint& point);
+  const std::vector<ThroughputPoint>& points() const { return points_; }
   int64_t width() const { return width_; }
 
  private:
   int64_t width_;  // bytes of a stretch; doubles when there are too many
-  std::vector<PacePoint> points_;
+  std::vector<ThroughputPoint> points_;
 };
 
 }  // namespace pmnet

@@ -2,39 +2,57 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 namespace pmnet {
 
-int64_t LevelUse::total() const { return std::accumulate(tokens.begin(), tokens.end(), int64_t{0}); }
+void LevelRouting::add(int64_t group) {
+  tokens_.at(static_cast<size_t>(group)) += 1;
+  if (last_) {
+    pairs_ += 1;
+    changes_ += *last_ != group ? 1 : 0;
+  }
+  last_ = group;
+}
 
-double LevelUse::entropy() const {
+int64_t LevelRouting::total() const { return std::accumulate(tokens_.begin(), tokens_.end(), int64_t{0}); }
+
+int64_t LevelRouting::used() const {
+  return std::count_if(tokens_.begin(), tokens_.end(), [](int64_t count) { return count > 0; });
+}
+
+double LevelRouting::entropy() const {
   const auto all = static_cast<double>(total());
   double bits = 0;
-  for (const int64_t count : tokens)
+  for (const int64_t count : tokens_)
     if (count > 0) bits -= static_cast<double>(count) / all * std::log2(static_cast<double>(count) / all);
   return bits;
 }
 
-void RoutingUse::add(const Trace& trace) {
-  const bool goes_on = !last_.empty();
-  levels_.resize(trace.routes.size());
-  last_.resize(trace.routes.size());
-  for (size_t level = 0; level < levels_.size(); ++level) {
-    LevelUse& use = levels_[level];
+double LevelRouting::largest_share() const {
+  const int64_t all = total();
+  if (all == 0) return 0;
+  return static_cast<double>(*std::max_element(tokens_.begin(), tokens_.end())) / static_cast<double>(all);
+}
+
+double LevelRouting::change_rate() const {
+  return pairs_ > 0 ? static_cast<double>(changes_) / static_cast<double>(pairs_) : 0;
+}
+
+void RoutingStatistics::add(const Trace& trace) {
+  for (size_t level = 0; level < trace.routes.size(); ++level) {
     const int64_t slots = trace.route_weights[level].size(-1);
-    use.tokens.resize(static_cast<size_t>(trace.num_groups[level] * slots), 0);
+    if (levels_.size() <= level) levels_.emplace_back(trace.num_groups[level] * slots);
     const Tensor routes = trace.routes[level].flatten().to(at::kCPU).contiguous();
     const int64_t* route = routes.const_data_ptr<int64_t>();
-    for (int64_t t = 0; t < routes.numel(); ++t) {
-      use.tokens[static_cast<size_t>(route[t])] += 1;
-      if (t == 0 && !goes_on) continue;
-      use.pairs += 1;
-      use.changes += route[t] != (t > 0 ? route[t - 1] : last_[level]) ? 1 : 0;
-    }
-    if (routes.numel() > 0) last_[level] = route[routes.numel() - 1];
+    for (int64_t t = 0; t < routes.numel(); ++t) levels_[level].add(route[t]);
   }
+}
+
+void RoutingStatistics::next_text() {
+  for (LevelRouting& level : levels_) level.next_text();
 }
 
 }  // namespace pmnet

@@ -1,34 +1,45 @@
-// How the tree of memories is used: which groups the tokens are sent to, and how often that changes.
+// How the tree of memories is used: which groups the tokens are routed to, and how often the group changes.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "model/language_model.h"
 
 namespace pmnet {
 
-struct LevelUse {
-  std::vector<int64_t> tokens;  // per group of the next level (or slot of a leaf): how many were sent there
-  int64_t changes = 0;          // tokens sent elsewhere than the one before
-  int64_t pairs = 0;            // of neighbours that were compared
-
-  int64_t total() const;
-  double entropy() const;  // bits; at most the logarithm of the number of groups
-  double change_rate() const { return pairs > 0 ? static_cast<double>(changes) / static_cast<double>(pairs) : 0; }
-};
-
-class RoutingUse {
+// One level of the tree.
+class LevelRouting {
  public:
-  // A pass of one stream that goes on where the last one ended.
-  void add(const Trace& trace);
-  // What comes next is another stream.
-  void next_stream() { last_.clear(); }
+  explicit LevelRouting(int64_t groups) : tokens_(static_cast<size_t>(groups), 0) {}
 
-  const std::vector<LevelUse>& levels() const { return levels_; }
+  void add(int64_t group);             // where the next token of a text is routed
+  void next_text() { last_.reset(); }  // the next token belongs to another text: no change is counted for it
+
+  const std::vector<int64_t>& tokens() const { return tokens_; }  // per group
+  int64_t total() const;
+  int64_t used() const;          // groups with at least one token
+  double entropy() const;        // of the load in bits; at most log2 of the number of groups
+  double largest_share() const;  // of the tokens in one group
+  int64_t changes() const { return changes_; }
+  double change_rate() const;  // share of the tokens routed to another group than the token before
 
  private:
-  std::vector<LevelUse> levels_;
-  std::vector<int64_t> last_;  // per level: where the last token was sent; empty at the start of a stream
+  std::vector<int64_t> tokens_;
+  int64_t changes_ = 0, pairs_ = 0;  // pairs of neighbouring tokens that were compared
+  std::optional<int64_t> last_;
+};
+
+// All levels: the group that each token chose for the next level (at a leaf: the slot).
+class RoutingStatistics {
+ public:
+  void add(const Trace& trace);  // a pass of one text that continues where the last pass ended
+  void next_text();
+
+  const std::vector<LevelRouting>& levels() const { return levels_; }
+
+ private:
+  std::vector<LevelRouting> levels_;
 };
 
 }  // namespace pmnet

@@ -24,7 +24,7 @@ std::vector<double> numbers_of(const json& values) {
   return numbers;
 }
 
-json to_json(const PacePoint& point) {
+json to_json(const ThroughputPoint& point) {
   return {point.first, point.bytes, point.seconds, point.fastest, point.state_bytes, point.resident_bytes};
 }
 
@@ -35,17 +35,17 @@ json save_scores(const Evaluation& evaluation) {
                 {"seconds", evaluation.seconds},
                 {"marker_bytes", evaluation.marker_bytes},
                 {"documents", json::array()},
-                {"pace", json::array()}};
+                {"throughput", json::array()}};
   for (const DocumentScore& document : evaluation.documents) {
     json scores = json::array();
     for (const PositionSums& sums : document.scores) scores.push_back(to_json(sums));
     saved["documents"].push_back(
         {{"name", document.name}, {"bytes", document.bytes}, {"complete", document.complete}, {"scores", scores}});
   }
-  for (const PaceCurve& pace : evaluation.pace) {
+  for (const ThroughputCurve& curve : evaluation.throughput) {
     json points = json::array();
-    for (const PacePoint& point : pace.points()) points.push_back(to_json(point));
-    saved["pace"].push_back({{"width", pace.width()}, {"points", points}});
+    for (const ThroughputPoint& point : curve.points()) points.push_back(to_json(point));
+    saved["throughput"].push_back({{"width", curve.width()}, {"points", points}});
   }
   return saved;
 }
@@ -65,15 +65,15 @@ Evaluation load_scores(const json& saved) {
                                    numbers_of(sums.at("windows")), numbers_of(sums.at("octaves")));
     evaluation.documents.push_back(std::move(document));
   }
-  for (const json& entry : saved.at("pace")) {
-    PaceCurve& pace = evaluation.pace.emplace_back(entry.at("width").get<int64_t>());
+  for (const json& entry : saved.at("throughput")) {
+    ThroughputCurve& curve = evaluation.throughput.emplace_back(entry.at("width").get<int64_t>());
     for (const json& point : entry.at("points"))
-      pace.add({.first = point.at(0),
-                .bytes = point.at(1),
-                .seconds = point.at(2),
-                .fastest = point.at(3),
-                .state_bytes = point.at(4),
-                .resident_bytes = point.at(5)});
+      curve.add({.first = point.at(0),
+                 .bytes = point.at(1),
+                 .seconds = point.at(2),
+                 .fastest = point.at(3),
+                 .state_bytes = point.at(4),
+                 .resident_bytes = point.at(5)});
   }
   return evaluation;
 }
@@ -88,7 +88,7 @@ void add_documents(Evaluation& evaluation, const Evaluation& more) {
   evaluation.marker_bytes += more.marker_bytes;
   for (size_t m = 0; m < more.labels.size(); ++m) {
     evaluation.seconds[m] += more.seconds[m];
-    for (const PacePoint& point : more.pace[m].points()) evaluation.pace[m].add(point);
+    for (const ThroughputPoint& point : more.throughput[m].points()) evaluation.throughput[m].add(point);
   }
 }
 
@@ -104,7 +104,7 @@ Evaluation side_by_side(const std::vector<Evaluation>& evaluations) {
            all.labels.at(0), next.labels.at(0));
     all.labels.insert(all.labels.end(), next.labels.begin(), next.labels.end());
     all.seconds.insert(all.seconds.end(), next.seconds.begin(), next.seconds.end());
-    all.pace.insert(all.pace.end(), next.pace.begin(), next.pace.end());
+    all.throughput.insert(all.throughput.end(), next.throughput.begin(), next.throughput.end());
     for (size_t d = 0; d < all.documents.size(); ++d)
       all.documents[d].scores.insert(all.documents[d].scores.end(), next.documents[d].scores.begin(),
                                      next.documents[d].scores.end());

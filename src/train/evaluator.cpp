@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <numbers>
 
+#include "eval/routing.h"
+#include "eval/scorer.h"
 #include "train/batch_source.h"
 #include "train/trainer.h"
 
@@ -58,25 +60,11 @@ std::optional<double> Evaluator::bits_per_byte(const LanguageModel& model, StopC
 }
 
 double Evaluator::loss_of(const LanguageModel& model, const Batch& batch, StopCheck& stop) const {
-  at::NoGradGuard no_grad;
   const BatchPart part = part_of(batch, 0, batch.rows, model.head_weight().device());
-  const int64_t chunk = config_.chunk > 0 ? config_.chunk : batch.context;
-  State state = model.initial_state(batch.rows);
-  double loss = 0;
-  for (int64_t begin = 0; begin < batch.context; begin += chunk) {
-    stop.throw_if_requested();
-    const int64_t count = std::min(chunk, batch.context - begin);
-    ForwardOptions options;
-    options.memory = memory_switches(config_);
-    if (part.lengths) options.lengths = (*part.lengths - begin).clamp(0, count);
-    const bool one_pass = count == batch.context;
-    loss += model
-                .losses(part.sequence.ids.narrow(1, begin, count), part.sequence.targets.narrow(1, begin, count),
-                        one_pass ? nullptr : &state, options)
-                .sum(at::kDouble)
-                .item<double>();
-  }
-  return loss;
+  Scorer scorer(model, memory_switches(config_), batch.rows);
+  const ScoreOptions options{
+      .chunk = config_.chunk, .lengths = part.lengths, .before_pass = [&] { stop.throw_if_requested(); }};
+  return scorer.losses(part.sequence.ids, part.sequence.targets, options).sum(at::kDouble).item<double>();
 }
 
 Metrics memory_metrics(const LanguageModel& model, const Batch& batch, const MemorySwitches& switches) {
@@ -88,12 +76,12 @@ Metrics memory_metrics(const LanguageModel& model, const Batch& batch, const Mem
   Trace trace;
   model.hidden(part.sequence.ids.narrow(1, 0, T), nullptr, options, &trace);
   Metrics metrics;
-  for (size_t level = 0; level < trace.routes.size(); ++level) {
-    const Tensor load = at::bincount(trace.routes[level].flatten()).to(at::kDouble) / static_cast<double>(T);
-    const double entropy = -(load * load.clamp_min(1e-300).log2()).sum().item<double>();
+  RoutingStatistics routing;
+  routing.add(trace);
+  for (size_t level = 0; level < routing.levels().size(); ++level) {
     const std::string name = fmt::format("memory/level_{}", level);
-    metrics.emplace_back(name + "/entropy", entropy);
-    metrics.emplace_back(name + "/largest_share", load.max().item<double>());
+    metrics.emplace_back(name + "/entropy", routing.levels()[level].entropy());
+    metrics.emplace_back(name + "/largest_share", routing.levels()[level].largest_share());
     const ops::Phases& path = trace.path.at(level);
     if (!path.turns) continue;
     const double turn = 2 * std::numbers::pi / (path.turns->scalar_type() == at::kInt ? 0x1p32 : 0x1p64);

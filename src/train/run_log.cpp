@@ -9,15 +9,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "report/number_format.h"
 
 namespace pmnet {
-
-int64_t resident_bytes() {
-  int64_t total = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> total >> resident;
-  return resident * ::sysconf(_SC_PAGESIZE);
-}
 
 RunLog::RunLog(const std::filesystem::path& folder, const TrainConfig& config, const Start& start)
     : folder_(folder),

@@ -47,6 +47,4 @@ class RunLog {
   int64_t bytes_before_ = -1;
 };
 
-int64_t resident_bytes();
-
 }  // namespace pmnet

@@ -36,7 +36,7 @@ class Evaluate : public testing::Test {
   Evaluation run(const std::vector<std::string>& inputs, const EvalSettings& settings = {},
                  const DocumentLimits& limits = {}, const ReadOptions& read = {}, const EvalHooks& hooks = {}) {
     DocumentQueue queue(find_inputs(inputs), read, limits);
-    return evaluate(contenders_, queue, settings, hooks);
+    return evaluate(candidates_, queue, settings, hooks);
   }
   // The documents of a plain text with one per line: long and short ones, in an awkward order.
   std::string lines_of_several_lengths() const {
@@ -47,11 +47,11 @@ class Evaluate : public testing::Test {
 
   TemporaryFolder folder_;
   std::shared_ptr<PMNet> model_;
-  std::vector<ScoredModel> contenders_ = {};
+  std::vector<Candidate> candidates_ = {};
 };
 
 TEST_F(Evaluate, DocumentsSideBySideCostWhatTheyCostAlone) {
-  contenders_ = {{"plain", model_, {}, 0}, {"off", model_, {.recurrence = false}, 0}};
+  candidates_ = {{"plain", model_, {}, 0}, {"off", model_, {.recurrence = false}, 0}};
   const std::string path = lines_of_several_lengths();
   ReadOptions lines;
   lines.split_on = "\n";
@@ -71,7 +71,7 @@ TEST_F(Evaluate, DocumentsSideBySideCostWhatTheyCostAlone) {
 }
 
 TEST_F(Evaluate, EveryCurveCoversEveryByteOnce) {
-  contenders_ = {{"plain", model_, {}, 0}, {"short", model_, {}, 100}};
+  candidates_ = {{"plain", model_, {}, 0}, {"short", model_, {}, 100}};
   ReadOptions lines;
   lines.split_on = "\n";
   const Evaluation evaluation = run({lines_of_several_lengths()}, {.chunk = 50, .rows = 3}, {}, lines);
@@ -103,7 +103,7 @@ TEST_F(Evaluate, EveryCurveCoversEveryByteOnce) {
 }
 
 TEST_F(Evaluate, LimitsAndTheEndOfADocument) {
-  contenders_ = {{"plain", model_, {}, 0}};
+  candidates_ = {{"plain", model_, {}, 0}};
   const std::string long_one = write("long.txt", text_of(200, 1)), short_one = write("short.txt", text_of(30, 2));
   Evaluation evaluation = run({long_one, short_one}, {.chunk = 64, .score_eos = true}, {.max_bytes = 128});
   ASSERT_EQ(evaluation.documents.size(), 2u);
@@ -121,7 +121,7 @@ TEST_F(Evaluate, LimitsAndTheEndOfADocument) {
 }
 
 TEST_F(Evaluate, StopsWhereAskedAndKeepsWhatItHas) {
-  contenders_ = {{"plain", model_, {}, 0}};
+  candidates_ = {{"plain", model_, {}, 0}};
   int passes = 0;
   const EvalHooks hooks{.progress = {}, .stop = [&] { return ++passes > 3; }};
   const Evaluation evaluation = run({write("long.txt", text_of(500, 1))}, {.chunk = 50}, {}, {}, hooks);
@@ -132,16 +132,16 @@ TEST_F(Evaluate, StopsWhereAskedAndKeepsWhatItHas) {
 }
 
 TEST_F(Evaluate, KnowsTimeAndStateByPosition) {
-  contenders_ = {{"plain", model_, {}, 0}};
+  candidates_ = {{"plain", model_, {}, 0}};
   const Evaluation evaluation = run({write("long.txt", text_of(500, 1))}, {.chunk = 100});
-  const std::vector<PacePoint>& pace = evaluation.pace.at(0).points();
-  ASSERT_EQ(pace.size(), 5u);
-  EXPECT_EQ(pace[4].first, 400);
-  EXPECT_EQ(pace[4].bytes, 100);
-  EXPECT_GT(pace[4].seconds, 0);
-  EXPECT_GT(pace[4].resident_bytes, 1 << 20);
-  EXPECT_GT(pace[4].state_bytes, 0);
-  EXPECT_EQ(pace[4].state_bytes, pace[0].state_bytes);  // constant once the window is full
+  const std::vector<ThroughputPoint>& curve = evaluation.throughput.at(0).points();
+  ASSERT_EQ(curve.size(), 5u);
+  EXPECT_EQ(curve[4].first, 400);
+  EXPECT_EQ(curve[4].bytes, 100);
+  EXPECT_GT(curve[4].seconds, 0);
+  EXPECT_GT(curve[4].resident_bytes, 1 << 20);
+  EXPECT_GT(curve[4].state_bytes, 0);
+  EXPECT_EQ(curve[4].state_bytes, curve[0].state_bytes);  // constant once the window is full
 }
 
 // A stretch of a long document is held in memory only as far as others wait behind it.
@@ -162,7 +162,7 @@ TEST_F(Evaluate, ALongDocumentHoldsUpTheRestOfItsFile) {
 }
 
 TEST_F(Evaluate, LinesCostWhatTheWholeTextCosts) {
-  contenders_ = {{"plain", model_, {}, 0}};
+  candidates_ = {{"plain", model_, {}, 0}};
   const std::string path = lines_of_several_lengths();
   const double whole = run({path}, {.chunk = 64}).documents[0].scores[0].bits();
   std::ifstream stream(path, std::ios::binary);
@@ -209,23 +209,23 @@ TEST(PositionSums, MergesWindowsWhenThereAreTooMany) {
   EXPECT_EQ(sums.octaves()[10], 1024);
 }
 
-TEST(PaceCurve, JoinsStretchesWhenThereAreTooMany) {
-  PaceCurve pace(10);
+TEST(ThroughputCurve, JoinsStretchesWhenThereAreTooMany) {
+  ThroughputCurve curve(10);
   for (int64_t document = 0; document < 2; ++document)
     for (int64_t first = 0; first < 50'000; first += 10)
-      pace.add({.first = first,
-                .bytes = 10,
-                .seconds = 1,
-                .fastest = static_cast<double>(2 + document),
-                .state_bytes = first,
-                .resident_bytes = 5});
-  ASSERT_EQ(pace.points().size(), 1250u);
-  EXPECT_EQ(pace.points()[1].first, 40);
-  EXPECT_EQ(pace.points()[1].bytes, 80);
-  EXPECT_EQ(pace.points()[1].seconds, 8);
-  EXPECT_EQ(pace.points()[1].fastest, 2);
-  EXPECT_EQ(pace.points()[1].state_bytes, 70);
-  EXPECT_EQ(pace.points()[1].resident_bytes, 5);
+      curve.add({.first = first,
+                 .bytes = 10,
+                 .seconds = 1,
+                 .fastest = static_cast<double>(2 + document),
+                 .state_bytes = first,
+                 .resident_bytes = 5});
+  ASSERT_EQ(curve.points().size(), 1250u);
+  EXPECT_EQ(curve.points()[1].first, 40);
+  EXPECT_EQ(curve.points()[1].bytes, 80);
+  EXPECT_EQ(curve.points()[1].seconds, 8);
+  EXPECT_EQ(curve.points()[1].fastest, 2);
+  EXPECT_EQ(curve.points()[1].state_bytes, 70);
+  EXPECT_EQ(curve.points()[1].resident_bytes, 5);
 }
 
 TEST(RatioInterval, IsTheMeanWhenDocumentsAreEquallyLong) {

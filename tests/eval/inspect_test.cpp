@@ -64,9 +64,9 @@ TEST(Inspect, AgreesWithOnePassOverTheText) {
   EXPECT_EQ(other_ways, 0);
   for (int64_t h = 0; h < H; ++h) {
     const LevelView& level = got.levels[h];
-    EXPECT_EQ(std::accumulate(level.load.begin(), level.load.end(), int64_t{0}), T);
+    EXPECT_EQ(level.routing.total(), T);
     for (int64_t g = 0; g < config.num_groups(h); ++g)
-      EXPECT_EQ(level.load[g], trace.groups[h][0].slice(0, 1).eq(g).sum().item<int64_t>());
+      EXPECT_EQ(level.routing.tokens()[g], trace.groups[h][0].slice(0, 1).eq(g).sum().item<int64_t>());
     const Tensor angle = ops::to_angle(*state.memory[h].turns, at::kFloat).flatten();
     ASSERT_EQ(static_cast<int64_t>(level.phases.size()), config.num_groups(h) * N * M);
     double worst = 0;
@@ -77,8 +77,8 @@ TEST(Inspect, AgreesWithOnePassOverTheText) {
     EXPECT_GT(level.slots_per_read, 1.0);
     EXPECT_LE(level.slots_per_read, N + 1e-6);
   }
-  EXPECT_EQ(got.levels[0].route_changes, 0.0);
-  EXPECT_GT(got.levels[H - 1].route_changes, 0.0);
+  EXPECT_EQ(got.levels[0].routing.change_rate(), 0.0);
+  EXPECT_GT(got.levels[H - 1].routing.change_rate(), 0.0);
   EXPECT_NEAR(got.bits_per_byte(), bits.mean().item<double>(), 1e-4);
 }
 
@@ -91,7 +91,7 @@ TEST(Inspect, EndsWhereItIsTold) {
   EXPECT_EQ(part.bits.size(), part.text.size());
   const Inspection whole = inspect(model, part.text, read_all);
   EXPECT_EQ(whole.groups, part.groups);
-  EXPECT_EQ(whole.levels[1].load, part.levels[1].load);
+  EXPECT_EQ(whole.levels[1].routing.tokens(), part.levels[1].routing.tokens());
   EXPECT_EQ(whole.levels[2].phases, part.levels[2].phases);
 }
 

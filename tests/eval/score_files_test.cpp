@@ -14,7 +14,7 @@ Evaluation made_up(const std::string& label, int64_t documents, double first_bit
   Evaluation evaluation;
   evaluation.labels = {label};
   evaluation.seconds = {1.5};
-  evaluation.pace.emplace_back(64);
+  evaluation.throughput.emplace_back(64);
   for (int64_t d = 0; d < documents; ++d) {
     DocumentScore document;
     document.name = fmt::format("document {}", d);
@@ -24,7 +24,7 @@ Evaluation made_up(const std::string& label, int64_t documents, double first_bit
     for (int64_t i = 0; i < 300; ++i) bits.push_back(first_bits + 0.001 * static_cast<double>(i * (d + 1)));
     sums.add(bits);
     evaluation.documents.push_back(document);
-    evaluation.pace[0].add(
+    evaluation.throughput[0].add(
         {.first = 128, .bytes = 64, .seconds = 0.5, .fastest = 0.25, .state_bytes = 9, .resident_bytes = 8});
   }
   return evaluation;
@@ -43,9 +43,9 @@ TEST(ScoreFiles, KeepEveryNumber) {
     EXPECT_EQ(after.documents[d].scores[0].octaves(), before.documents[d].scores[0].octaves());
   }
   EXPECT_NEAR(mean_bits(after, 0).high, mean_bits(before, 0).high, 1e-12);
-  EXPECT_EQ(after.pace[0].points().at(0).bytes, 192);
-  EXPECT_EQ(after.pace[0].points().at(0).fastest, 0.25);
-  EXPECT_EQ(after.pace[0].width(), 64);
+  EXPECT_EQ(after.throughput[0].points().at(0).bytes, 192);
+  EXPECT_EQ(after.throughput[0].points().at(0).fastest, 0.25);
+  EXPECT_EQ(after.throughput[0].width(), 64);
 }
 
 TEST(ScoreFiles, KeepWhatIsNotANumber) {
@@ -61,7 +61,7 @@ TEST(ScoreFiles, JoinDocumentsAndModels) {
   add_documents(all, made_up("one", 1, 3));
   EXPECT_EQ(all.documents.size(), 3u);
   EXPECT_EQ(all.seconds[0], 3);
-  EXPECT_EQ(all.pace[0].points().at(0).bytes, 192);
+  EXPECT_EQ(all.throughput[0].points().at(0).bytes, 192);
   Evaluation other = made_up("two", 2, 4);
   add_documents(other, made_up("two", 1, 5));
   const Evaluation both = side_by_side({all, other});
@@ -86,38 +86,50 @@ TEST(Curves, BetweenPositionsAndExcess) {
   EXPECT_NEAR(excess[1].bits[1], 32, 1e-9);
 }
 
-TEST(RoutingUse, CountsTheSameInAnyChunks) {
+TEST(RoutingStatistics, CountsTheSameInAnyChunks) {
   const PmnetConfig config = small_config();
   const auto model = small_model(config);
   const Tensor ids = random_ids(config, 1, 90);
   const auto use_of = [&](int64_t chunk) {
-    RoutingUse use;
+    RoutingStatistics routing;
     State state = model->initial_state(1);
     at::NoGradGuard no_grad;
     for (int64_t begin = 0; begin < 90; begin += chunk) {
       Trace trace;
       model->hidden(ids.narrow(1, begin, std::min(chunk, 90 - begin)), &state, {}, &trace);
-      use.add(trace);
+      routing.add(trace);
     }
-    return use;
+    return routing;
   };
-  const RoutingUse whole = use_of(90), parts = use_of(7);
+  const RoutingStatistics whole = use_of(90), parts = use_of(7);
   ASSERT_EQ(whole.levels().size(), 3u);
   for (size_t level = 0; level < 3; ++level) {
-    const LevelUse& use = whole.levels()[level];
-    EXPECT_EQ(use.tokens.size(), static_cast<size_t>(std::pow(3, level + 1)));
-    EXPECT_EQ(use.total(), 90);
-    EXPECT_EQ(use.pairs, 89);
-    EXPECT_GT(use.changes, 0);
-    EXPECT_EQ(parts.levels()[level].tokens, use.tokens);
-    EXPECT_EQ(parts.levels()[level].changes, use.changes);
+    const LevelRouting &one = whole.levels()[level], &other = parts.levels()[level];
+    EXPECT_EQ(one.tokens().size(), static_cast<size_t>(std::pow(3, level + 1)));
+    EXPECT_EQ(one.total(), 90);
+    EXPECT_GT(one.changes(), 0);
+    EXPECT_EQ(one.change_rate(), one.changes() / 89.0);
+    EXPECT_EQ(other.tokens(), one.tokens());
+    EXPECT_EQ(other.changes(), one.changes());
   }
 }
 
-TEST(RoutingUse, EntropyOfAnEvenLoadIsTheLogarithmOfItsGroups) {
-  const LevelUse even{.tokens = {5, 5, 5, 5}}, one{.tokens = {0, 7, 0, 0}};
+TEST(RoutingStatistics, EntropyOfAnEvenLoadIsTheLogarithmOfItsGroups) {
+  LevelRouting even(4), one(4);
+  for (int64_t token = 0; token < 20; ++token) {
+    even.add(token % 4);
+    one.add(1);
+  }
   EXPECT_NEAR(even.entropy(), 2, 1e-12);
+  EXPECT_EQ(even.used(), 4);
+  EXPECT_EQ(even.largest_share(), 0.25);
+  EXPECT_EQ(even.change_rate(), 1);
   EXPECT_EQ(one.entropy(), 0);
+  EXPECT_EQ(one.used(), 1);
+  EXPECT_EQ(one.change_rate(), 0);
+  even.next_text();
+  even.add(0);  // follows a 3, but of another text
+  EXPECT_EQ(even.changes(), 19);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "eval/stream_scorer.h"
+#include "eval/scorer.h"
 
 #include <cmath>
 #include <numbers>
@@ -25,11 +25,11 @@ double sum(const std::vector<double>& values) {
 
 std::vector<double> bits_in_chunks(const std::shared_ptr<const LanguageModel>& model, const std::vector<int64_t>& ids,
                                    size_t chunk, const MemorySwitches& switches = {}) {
-  StreamScorer scorer(model, switches);
+  Scorer scorer(*model, switches);
   std::vector<double> bits;
   for (size_t begin = 0; begin < ids.size(); begin += chunk) {
     const size_t count = std::min(chunk, ids.size() - begin);
-    for (const double of_id : scorer.score(std::span(ids).subspan(begin, count))) bits.push_back(of_id);
+    for (const double of_id : scorer.score({std::span(ids).subspan(begin, count)}).front()) bits.push_back(of_id);
   }
   return bits;
 }
@@ -51,7 +51,7 @@ std::vector<std::shared_ptr<LanguageModel>> byte_models() {
   return models;
 }
 
-TEST(StreamScorer, UniformLogitsCostTheLogarithmOfTheVocabulary) {
+TEST(Scorer, UniformLogitsCostTheLogarithmOfTheVocabulary) {
   for (const auto& model : byte_models()) {
     const_cast<Tensor&>(model->head_weight()).zero_();
     const std::vector<double> bits = bits_in_chunks(model, random_bytes(300, 1), 100);
@@ -61,7 +61,7 @@ TEST(StreamScorer, UniformLogitsCostTheLogarithmOfTheVocabulary) {
 }
 
 // The recorded loss is the mean over both rows of what all ids but the first cost.
-TEST(StreamScorer, CostsWhatTheReferenceRecorded) {
+TEST(Scorer, CostsWhatTheReferenceRecorded) {
   for (const char* name : {"base", "grouped_query", "uneven_depth", "write_every_layer", "llama", "mamba"}) {
     const Fixture fixture = load_fixture(name);
     const std::shared_ptr<const LanguageModel> model = model_of(fixture);
@@ -79,7 +79,7 @@ TEST(StreamScorer, CostsWhatTheReferenceRecorded) {
   }
 }
 
-TEST(StreamScorer, ChunksDoNotMatter) {
+TEST(Scorer, ChunksDoNotMatter) {
   for (const auto& model : byte_models()) {
     const std::vector<int64_t> ids = random_bytes(1500, 2);
     const double whole = sum(bits_in_chunks(model, ids, 30'720)) / 1500;
@@ -88,10 +88,34 @@ TEST(StreamScorer, ChunksDoNotMatter) {
   }
 }
 
-TEST(StreamScorer, StreamsAtTheirOwnPositionsCostWhatTheyCostAlone) {
+// The chunked passes of one call, of several calls, and the plain loss of the model agree.
+TEST(Scorer, ATextCostsTheSameInOneCallAndInMany) {
+  for (const auto& model : byte_models()) {
+    std::string text;
+    for (const int64_t id : random_bytes(700, 7)) text += static_cast<char>(id);
+    int passes = 0;
+    const std::vector<double> bits =
+        Scorer(*model).score(text, {.chunk = 64, .before_pass = [&] { ++passes; }, .after_pass = {}});
+    EXPECT_EQ(passes, 11);
+    ASSERT_EQ(bits.size(), 700u);
+    Scorer carried(*model);
+    const double first = sum(carried.score(std::string_view(text).substr(0, 333), {.chunk = 100}));
+    EXPECT_NEAR(first + sum(carried.score(std::string_view(text).substr(333))), sum(bits), 1e-2);
+    EXPECT_NEAR(bits_per_byte(*model, text), sum(bits) / 700, 1e-5);
+
+    at::NoGradGuard no_grad;
+    std::vector<int64_t> ids = byte_ids(text);
+    ids.insert(ids.begin(), model->bos_token_id());
+    const Tensor all = at::tensor(ids, at::kLong).unsqueeze(0);
+    const Tensor nats = model->losses(all.narrow(1, 0, 700), all.narrow(1, 1, 700));
+    EXPECT_NEAR(nats.sum(at::kDouble).item<double>() / std::numbers::ln2, sum(bits), 1e-2);
+  }
+}
+
+TEST(Scorer, StreamsAtTheirOwnPositionsCostWhatTheyCostAlone) {
   for (const auto& model : byte_models()) {
     const auto a = random_bytes(60, 3), b = random_bytes(90, 4), c = random_bytes(40, 5);
-    StreamScorer scorer(model, {}, 2);
+    Scorer scorer(*model, {}, 2);
     std::vector<double> of_a, of_b, of_c;
     const auto append = [](std::vector<double>& to, const std::vector<double>& more) {
       to.insert(to.end(), more.begin(), more.end());
@@ -105,7 +129,7 @@ TEST(StreamScorer, StreamsAtTheirOwnPositionsCostWhatTheyCostAlone) {
     bits = scorer.score({part(a, 50, 10), part(b, 20, 0)});
     append(of_a, bits[0]);
     EXPECT_TRUE(bits[1].empty());
-    scorer.arrange({1, StreamScorer::kNewRow});  // the first has ended, another begins
+    scorer.arrange({1, Scorer::kNewRow});  // the first has ended, another begins
     bits = scorer.score({part(b, 20, 70), part(c, 0, 40)});
     append(of_b, bits[0]);
     append(of_c, bits[1]);
@@ -115,7 +139,7 @@ TEST(StreamScorer, StreamsAtTheirOwnPositionsCostWhatTheyCostAlone) {
   }
 }
 
-TEST(StreamScorer, SwitchesChangeWhatALaterByteCosts) {
+TEST(Scorer, SwitchesChangeWhatALaterByteCosts) {
   const auto model = byte_models().front();
   const std::vector<int64_t> ids = random_bytes(200, 6);
   const double plain = sum(bits_in_chunks(model, ids, 64));
@@ -123,7 +147,7 @@ TEST(StreamScorer, SwitchesChangeWhatALaterByteCosts) {
   EXPECT_GT(std::abs(sum(bits_in_chunks(model, ids, 64, {.zero_embeddings = ZeroEmbeddings::kRoot})) - plain), 0.01);
 }
 
-TEST(StreamScorer, RefusesVocabulariesThatAreNotBytes) {
+TEST(Scorer, RefusesVocabulariesThatAreNotBytes) {
   EXPECT_NE(user_error_of([] {
               require_byte_vocabulary(*small_model(small_config()), "it");
             }).find("it has a vocabulary of 40 ids"),

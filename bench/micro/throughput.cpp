@@ -1,7 +1,7 @@
-// Whether reading slows down with what was read before: one stream goes through a long text, and at every stop on the
-// way its passes take turns with those of a stream that has just begun. What disturbs the machine disturbs both.
+// Whether throughput depends on the position in a text: one session reads a long text, and at regular positions its
+// passes are timed in turns with those of a fresh session, so that other load on the machine affects both alike.
 //
-// Usage: pace [PRESET [BYTES [decode]]]; with `decode` the passes that are timed go byte by byte.
+// Usage: throughput [PRESET [BYTES [decode]]]; with `decode` the timed passes read one byte each.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
@@ -13,17 +13,17 @@
 
 #include "base/amx_guard.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/statistics.h"
-#include "model/model_folder.h"
 #include "engine/session.h"
+#include "model/model_folder.h"
 #include "report/progress.h"
-#include "train/run_log.h"
 
 namespace pmnet {
 namespace {
 
-constexpr int64_t kPass = 1024, kTurns = 24, kStops = 8;
-constexpr int64_t kLeastBytes = (kStops + 1) * kTurns * kPass;  // so that turns do not overlap
+constexpr int64_t kPass = 1024, kPasses = 24, kStops = 8;
+constexpr int64_t kLeastBytes = (kStops + 1) * kPasses * kPass;  // so that timed passes of two stops do not overlap
 
 void run(const std::string& preset, int64_t bytes, bool decode) {
   constexpr uint64_t kSeed = 1;
@@ -40,14 +40,14 @@ void run(const std::string& preset, int64_t bytes, bool decode) {
   };
   Session far(model, /*model_hash=*/"");
   const Session start = far.fork();
-  fmt::print("{:>9}  {:>10}  {:>10}  {:>6}  {:>9}\n", "read", "there", "at start", "ratio", "resident");
+  fmt::print("{:>9}  {:>10}  {:>10}  {:>6}  {:>9}\n", "position", "time there", "at start", "ratio", "resident");
   for (int64_t stop = 0; stop <= kStops; ++stop) {
-    // Its turns are the last passes before the stop.
-    const int64_t at = std::max(bytes / kStops * stop, kTurns * kPass);
-    while (far.position() < at - kTurns * kPass) far.read(text);
+    // The timed passes are the last ones before the stop.
+    const int64_t at = std::max(bytes / kStops * stop, kPasses * kPass);
+    while (far.position() < at - kPasses * kPass) far.read(text);
     Session near = start.fork();
     std::vector<double> there, at_start, ratios;
-    for (int64_t turn = 0; turn < kTurns; ++turn) {
+    for (int64_t pass = 0; pass < kPasses; ++pass) {
       there.push_back(time_pass(far));
       at_start.push_back(time_pass(near));
       ratios.push_back(there.back() / at_start.back());
@@ -65,14 +65,14 @@ int main(int argc, char** argv) {
   const int64_t bytes = argc > 2 ? std::atoll(argv[2]) : 524288;
   const std::string_view how = argc > 3 ? argv[3] : "";
   if (argc > 4 || (argc > 3 && how != "decode") || bytes < pmnet::kLeastBytes) {
-    fmt::print(stderr, "usage: pace [PRESET [BYTES [decode]]], at least {} bytes\n", pmnet::kLeastBytes);
+    fmt::print(stderr, "usage: throughput [PRESET [BYTES [decode]]], at least {} bytes\n", pmnet::kLeastBytes);
     return 2;
   }
   try {
     pmnet::guard_against_broken_amx();
     pmnet::run(argc > 1 ? argv[1] : "30m", bytes, how == "decode");
   } catch (const pmnet::UserError& error) {
-    fmt::print(stderr, "pace: {}\n", error.what());
+    fmt::print(stderr, "throughput: {}\n", error.what());
     return 2;
   }
   return 0;

@@ -1,0 +1,130 @@
+// Letters: B rows, T steps of a call.
+#include "eval/scorer.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numbers>
+#include <numeric>
+
+#include "base/error.h"
+#include "engine/session.h"
+
+namespace pmnet {
+
+namespace {
+
+constexpr int64_t kBytes = 256;
+constexpr int64_t kMostSpecialIds = 1024;  // beside the bytes; a tokenizer's vocabulary has many more
+
+}  // namespace
+
+Scorer::Scorer(const LanguageModel& model, const MemorySwitches& switches, int64_t rows)
+    : model_(&model), switches_(switches) {
+  arrange(std::vector<int64_t>(rows, kNewRow));
+}
+
+State Scorer::fresh_state(int64_t rows) const {
+  const std::shared_ptr<const LanguageModel> borrowed(std::shared_ptr<void>(), model_);
+  return Session(borrowed, "", rows, switches_).state();
+}
+
+void Scorer::arrange(const std::vector<int64_t>& from) {
+  bool same = static_cast<int64_t>(from.size()) == rows();
+  for (int64_t row = 0; same && row < rows(); ++row) same = from[row] == row;
+  if (same) return;
+  std::vector<int64_t> last_ids;
+  for (const int64_t row : from) last_ids.push_back(row == kNewRow ? model_->bos_token_id() : last_ids_.at(row));
+  if (std::all_of(from.begin(), from.end(), [](int64_t row) { return row == kNewRow; })) {
+    state_ = fresh_state(static_cast<int64_t>(from.size()));
+  } else {
+    std::vector<State> rows_of_state;
+    for (const int64_t row : from) rows_of_state.push_back(row == kNewRow ? fresh_state(1) : state_.row(row));
+    state_ = State::stack(rows_of_state);
+  }
+  last_ids_ = std::move(last_ids);
+}
+
+Tensor Scorer::losses(const Tensor& ids, const Tensor& targets, const ScoreOptions& options) {
+  at::NoGradGuard no_grad;
+  const int64_t T = ids.size(1), chunk = options.chunk > 0 ? options.chunk : T;
+  const at::Device device = model_->head_weight().device();
+  std::vector<Tensor> passes;
+  for (int64_t begin = 0; begin < T; begin += chunk) {
+    if (options.before_pass) options.before_pass();
+    const int64_t count = std::min(chunk, T - begin);
+    ForwardOptions forward;
+    forward.memory = switches_;
+    if (options.lengths) forward.lengths = (*options.lengths - begin).clamp(0, count).to(device);
+    Trace trace;
+    const Tensor hidden = model_->hidden(ids.narrow(1, begin, count).to(device), &state_, forward,
+                                         options.after_pass ? &trace : nullptr);  // [B,count,d]
+    const Tensor target = targets.narrow(1, begin, count).flatten().to(device);
+    passes.push_back(ops::cross_entropy(hidden.flatten(0, 1), model_->head_weight(), target).view({rows(), count}));
+    if (options.after_pass) options.after_pass(trace);
+  }
+  return passes.size() == 1 ? passes[0] : at::cat(passes, 1);
+}
+
+std::vector<std::vector<double>> Scorer::score(const std::vector<std::span<const int64_t>>& next,
+                                               const ScoreOptions& options) {
+  TORCH_CHECK(static_cast<int64_t>(next.size()) == rows(), "Scorer: ", next.size(), " rows of ids for ", rows(),
+              " texts");
+  const int64_t B = rows();
+  size_t longest = 0;
+  for (const auto& ids : next) longest = std::max(longest, ids.size());
+  const auto T = static_cast<int64_t>(longest);
+  std::vector<std::vector<double>> bits(B);
+  if (T == 0) return bits;
+
+  const Tensor ids = at::zeros({B, T}, at::kLong), targets = at::full({B, T}, -1, at::kLong);
+  const Tensor lengths = at::empty({B}, at::kLong);
+  auto id = ids.accessor<int64_t, 2>(), target = targets.accessor<int64_t, 2>();
+  auto length = lengths.accessor<int64_t, 1>();
+  bool padded = false;
+  for (int64_t b = 0; b < B; ++b) {
+    length[b] = static_cast<int64_t>(next[b].size());
+    padded = padded || length[b] < T;
+    for (int64_t t = 0; t < length[b]; ++t) {
+      id[b][t] = t == 0 ? last_ids_[b] : next[b][t - 1];
+      target[b][t] = next[b][t];
+    }
+    if (length[b] > 0) last_ids_[b] = next[b].back();
+  }
+  ScoreOptions passes = options;
+  if (padded) passes.lengths = lengths;
+  const Tensor nats = losses(ids, targets, passes).to(at::kCPU, at::kDouble);
+  const auto nat = nats.accessor<double, 2>();
+  for (int64_t b = 0; b < B; ++b)
+    for (int64_t t = 0; t < length[b]; ++t) bits[b].push_back(nat[b][t] / std::numbers::ln2);
+  return bits;
+}
+
+std::vector<double> Scorer::score(std::string_view bytes, const ScoreOptions& options) {
+  const std::vector<int64_t> ids = byte_ids(bytes);
+  return score({std::span<const int64_t>(ids)}, options).front();
+}
+
+std::vector<int64_t> byte_ids(std::string_view bytes) {
+  std::vector<int64_t> ids;
+  ids.reserve(bytes.size() + 1);  // callers may append EOS
+  for (const char byte : bytes) ids.push_back(static_cast<unsigned char>(byte));
+  return ids;
+}
+
+double bits_per_byte(const LanguageModel& model, std::string_view text, int64_t chunk, const MemorySwitches& switches) {
+  const std::vector<double> bits = Scorer(model, switches).score(text, {.chunk = chunk});
+  return std::reduce(bits.begin(), bits.end()) / static_cast<double>(bits.size());
+}
+
+void require_byte_vocabulary(const LanguageModel& model, const std::string& name) {
+  const int64_t vocabulary = model.vocab_size();
+  if (vocabulary < kBytes || vocabulary > kBytes + kMostSpecialIds)
+    fail("{} has a vocabulary of {} ids, which are not bytes; expected a model whose ids 0 to 255 are the bytes", name,
+         vocabulary);
+  if (model.bos_token_id() < 0 || model.bos_token_id() >= vocabulary)
+    fail("{} has no BOS to begin a text with: bos_token_id is {}, expected 0 to {}; set it in its config.json", name,
+         model.bos_token_id(), vocabulary - 1);
+}
+
+}  // namespace pmnet
