@@ -7,8 +7,8 @@
 #include "base/error.h"
 #include "cli/commands.h"
 #include "config/option_value.h"
-#include "experiments/report_files.h"
-#include "experiments/run_experiment.h"
+#include "experiments/framework/report_files.h"
+#include "experiments/framework/run_experiment.h"
 #include "report/number_format.h"
 
 namespace pmnet {

@@ -1,5 +1,5 @@
 // The framework, on an experiment that computes nothing: what is repeated, resumed, refused and reported.
-#include "experiments/run_experiment.h"
+#include "experiments/framework/run_experiment.h"
 
 #include <gtest/gtest.h>
 

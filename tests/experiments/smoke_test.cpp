@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "model/model_folder.h"
-#include "experiments/recall.h"
-#include "experiments/run_experiment.h"
+#include "experiments/recall/recall.h"
+#include "experiments/framework/run_experiment.h"
 #include "temporary_folder.h"
 
 namespace pmnet {

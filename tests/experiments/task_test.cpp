@@ -6,8 +6,8 @@
 #include <numeric>
 #include <set>
 
-#include "experiments/copy_task.h"
-#include "experiments/recall_task.h"
+#include "experiments/copy/copy_task.h"
+#include "experiments/recall/recall_task.h"
 #include "small_model.h"
 
 namespace pmnet {

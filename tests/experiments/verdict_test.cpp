@@ -1,4 +1,4 @@
-#include "experiments/verdict.h"
+#include "experiments/framework/verdict.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,52 @@
+#include "experiments/framework/registry.h"
+
+#include <fmt/ranges.h>
+
+#include <array>
+
+#include "base/error.h"
+#include "base/suggest.h"
+
+namespace pmnet {
+
+namespace {
+
+constexpr std::array kExperiments = std::to_array<ExperimentEntry>({
+    {"recall", "Facts at the start, filler, one question: how far the memory reaches", make_recall_experiment},
+    {"copy", "Copy-paste probe with and without memory (figures 4 and 5)", make_copy_experiment},
+    {"compare", "PMNet, Transformer and Mamba on the same batches, by position (figure 3)", make_compare_experiment},
+    {"long-context", "Bits per byte, time and memory far beyond the trained length (figure 1)",
+     make_long_context_experiment},
+    {"anchors", "Reading without the memory's embeddings, and how its tree is used (figure 6)",
+     make_anchors_experiment},
+    {"stability", "Gradients and recall of phase rotation against unconstrained memory", make_stability_experiment},
+});
+
+}  // namespace
+
+const std::vector<std::string>& recipe_names() {
+  static const std::vector<std::string> names = {"paper", "cpu", "smoke"};  // in the order of the enumeration
+  return names;
+}
+
+Recipe recipe_of(const std::string& name) {
+  for (size_t i = 0; i < recipe_names().size(); ++i)
+    if (recipe_names()[i] == name) return static_cast<Recipe>(i);
+  fail("--recipe: there is no recipe '{}' among {}{}", name, fmt::join(recipe_names(), ", "),
+       did_you_mean(name, recipe_names()));
+}
+
+const std::string& recipe_name(Recipe recipe) { return recipe_names().at(static_cast<size_t>(recipe)); }
+
+std::span<const ExperimentEntry> experiment_table() { return kExperiments; }
+
+const ExperimentEntry& find_experiment(const std::string& name) {
+  std::vector<std::string> names;
+  for (const ExperimentEntry& entry : kExperiments) {
+    if (name == entry.name) return entry;
+    names.emplace_back(entry.name);
+  }
+  fail("there is no experiment '{}' among {}{}", name, fmt::join(names, ", "), did_you_mean(name, names));
+}
+
+}  // namespace pmnet

@@ -1,0 +1,41 @@
+// Runs an experiment in a folder:
+//   settings.json            all settings, program, machine, threads
+//   parts/<name>/result.json what the part found; its presence says that the part is finished
+//   parts/<name>/...         metrics.jsonl, model/, ckpt/ while unfinished
+//   *.csv, *.svg, report.md, report.html
+//   lock                     held while a process works there
+#pragma once
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/framework/experiment.h"
+#include "experiments/framework/registry.h"
+
+namespace pmnet {
+
+struct ExperimentRequest {
+  Recipe recipe = Recipe::kCpu;
+  std::filesystem::path out;
+  // Keys and values in the order given; later ones win.
+  std::vector<std::pair<std::string, std::vector<std::string>>> settings;
+};
+
+// The experiment with its settings; unknown keys and bad values are UserErrors.
+std::unique_ptr<Experiment> prepare_experiment(const ExperimentEntry& entry, const ExperimentRequest& request);
+
+struct ExperimentSummary {
+  bool finished = false;  // false: stopped by a signal; the same command goes on
+  Report report;          // when it is
+  double seconds = 0;
+};
+
+// UserError, with nothing changed: the folder holds something else, or this experiment with other settings, or another
+// process works there.
+ExperimentSummary run_experiment(const ExperimentEntry& entry, const ExperimentRequest& request);
+
+// The plan as text: parts, parameters, bytes, time from steps that are made and thrown away. Writes nothing.
+std::string plan_experiment(const ExperimentEntry& entry, const ExperimentRequest& request);
+
+}  // namespace pmnet

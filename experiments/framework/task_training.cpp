@@ -1,0 +1,253 @@
+#include "experiments/framework/task_training.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "model/model_folder.h"
+#include "config/costs.h"
+#include "data/permutation.h"
+#include "report/progress.h"
+#include "train/batch_source.h"
+#include "train/run_checkpoint.h"
+#include "train/trainer.h"
+
+namespace pmnet {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::unique_ptr<LanguageModel> new_model(const TaskTraining& training) {
+  std::unique_ptr<LanguageModel> model = make_model(training.model);
+  model->initialize(static_cast<uint64_t>(training.config.seed));
+  return model;
+}
+
+class TaskRun {
+ public:
+  TaskRun(const TaskTraining& training, PartContext& context)
+      : training_(training), config_(training.config), context_(context), checkpoints_(context.folder() / "ckpt") {}
+
+  TaskOutcome train() {
+    open();
+    while (!ended_ && progress().step < config_.total_steps()) step();
+    finish();
+    return outcome_;
+  }
+
+ private:
+  TrainerProgress& progress() { return trainer_->progress(); }
+
+  void open() {
+    clean_checkpoints(checkpoints_);
+    const auto newest =
+        newest_checkpoint(checkpoints_, [&](const std::string& text) { context_.print("warning: " + text); });
+    model_ = newest ? load_model(newest->folder).model : new_model(training_);
+    trainer_ = std::make_unique<Trainer>(*model_, config_, context_.group());
+    outcome_.best_score = -std::numeric_limits<double>::infinity();
+    if (newest) {
+      progress() = newest->progress;
+      load_optimizer(newest->folder, trainer_->optimizer());
+      restore(json::parse(newest->record.settings));
+    }
+    log_ = std::make_unique<MetricsLog>((context_.folder() / "metrics.jsonl").string(), newest ? progress().step : -1);
+    saved_step_ = newest ? progress().step : -1;
+    started_ = saved_at_ = steady_seconds();
+  }
+
+  void step() {
+    const Batch batch = training_.batch(progress().step, outcome_.stage);
+    const StepReport report = trainer_->step(batch, context_.stop());
+    if (report.outcome == StepOutcome::kStopped) {
+      save();
+      throw StopRequested{};
+    }
+    batch_hash_ = mix_bits(batch_hash_, batch.hash);
+    log_->write(
+        progress().step,
+        {{"train/loss", report.loss}, {"train/grad_norm", report.gradient_norm}, {"train/lr", report.learning_rate}});
+    show(report.loss);
+    if (progress().not_finite_in_a_row >= config_.max_not_finite) {
+      outcome_.diverged = ended_ = true;
+    } else if (progress().step % config_.eval_every == 0 || progress().step == config_.total_steps()) {
+      evaluate();
+    }
+    if (steady_seconds() - saved_at_ > 60 * config_.checkpoint_minutes) save();
+  }
+
+  void evaluate() {
+    const TaskTraining::Evaluation found = training_.evaluate(*model_, outcome_.stage);
+    Metrics metrics = found.metrics;
+    metrics.emplace_back("eval/score", found.score);
+    metrics.emplace_back("eval/stage", static_cast<double>(outcome_.stage));
+    log_->write(progress().step, metrics);
+    score_ = found.score;
+    if (found.score > outcome_.best_score) {
+      outcome_.best_score = found.score;
+      outcome_.best_step = progress().step;
+      save_model(context_.folder() / "model", *model_, training_.model);
+    }
+    if (found.next_stage) outcome_.stage += 1;
+    ended_ = found.finished;
+  }
+
+  void show(double loss) {
+    const double share = static_cast<double>(progress().step) / static_cast<double>(config_.total_steps());
+    context_.progress(share, fmt::format("step {}/{}, loss {:.3f}, score {:.3f}", progress().step,
+                                         config_.total_steps(), loss, score_));
+  }
+
+  double seconds() const { return seconds_before_ + steady_seconds() - started_; }
+
+  json state() const {
+    return {{"stage", outcome_.stage},
+            {"best_score", std::isfinite(outcome_.best_score) ? json(outcome_.best_score) : json()},
+            {"best_step", outcome_.best_step},
+            {"score", score_},
+            {"batch_hash", batch_hash_},
+            {"seconds", seconds()}};
+  }
+
+  void restore(const json& state) {
+    outcome_.stage = state.at("stage");
+    if (!state.at("best_score").is_null()) outcome_.best_score = state.at("best_score");
+    outcome_.best_step = state.at("best_step");
+    score_ = state.at("score");
+    batch_hash_ = state.at("batch_hash");
+    seconds_before_ = state.at("seconds");
+  }
+
+  void save() {
+    if (saved_step_ == progress().step || progress().step == 0) return;
+    RunRecord record;
+    record.settings = state().dump();  // of this kind of training: where its curriculum stands
+    save_run_checkpoint(checkpoint_folder(checkpoints_, progress().step), *model_, training_.model,
+                        trainer_->optimizer(), std::nullopt, progress(), record);
+    prune_checkpoints(checkpoints_, /*keep=*/1, /*best_step=*/-1);
+    saved_step_ = progress().step;
+    saved_at_ = steady_seconds();
+  }
+
+  void finish() {
+    outcome_.steps = progress().step;
+    outcome_.skipped = progress().skipped;
+    outcome_.batch_hash = fmt::format("{:016x}", batch_hash_);
+    outcome_.seconds = seconds();
+    if (outcome_.best_step == 0) save_model(context_.folder() / "model", *model_, training_.model);
+    summarize_curves();
+    fs::remove_all(checkpoints_);
+  }
+
+  void summarize_curves() {
+    MetricSeries series = read_metrics((context_.folder() / "metrics.jsonl").string());
+    std::vector<double> norms;
+    for (const MetricPoint& point : series.by_name["train/grad_norm"])
+      if (std::isfinite(point.value)) norms.push_back(point.value);
+    std::sort(norms.begin(), norms.end());
+    if (!norms.empty()) {
+      outcome_.median_norm = norms[norms.size() / 2];
+      outcome_.largest_norm = norms.back();
+    }
+    double count = 0;
+    for (const MetricPoint& point : series.by_name["train/loss"]) {
+      if (point.step <= outcome_.steps - std::max<int64_t>(1, outcome_.steps / 10)) continue;
+      outcome_.last_loss += point.value;
+      count += 1;
+    }
+    outcome_.last_loss /= std::max(1.0, count);
+  }
+
+  const TaskTraining& training_;
+  TrainConfig config_;
+  PartContext& context_;
+  fs::path checkpoints_;
+  std::unique_ptr<LanguageModel> model_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<MetricsLog> log_;
+  TaskOutcome outcome_;
+  uint64_t batch_hash_ = 0;
+  double score_ = 0;
+  bool ended_ = false;
+  int64_t saved_step_ = -1;
+  double started_ = 0, saved_at_ = 0, seconds_before_ = 0;
+};
+
+// A smaller batch of the same kind, every byte of which counts: to time a step with.
+Batch corner(const Batch& batch, int64_t rows, int64_t context) {
+  Batch cut;
+  cut.rows = rows;
+  cut.context = context;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto first = batch.ids.begin() + row * (batch.context + 1);
+    cut.ids.insert(cut.ids.end(), first, first + context + 1);
+    cut.lengths.push_back(std::min(batch.lengths[row], context));
+    cut.continues.push_back(0);
+    cut.sample_ids.push_back(batch.sample_ids[row]);
+  }
+  cut.loss_mask.assign(rows * context, 1);
+  return cut;
+}
+
+}  // namespace
+
+json to_json(const TaskOutcome& outcome) {
+  return {{"steps", outcome.steps},
+          {"best_step", outcome.best_step},
+          {"best_score", outcome.best_score},
+          {"stage", outcome.stage},
+          {"skipped", outcome.skipped},
+          {"diverged", outcome.diverged},
+          {"batch_hash", outcome.batch_hash},
+          {"largest_norm", outcome.largest_norm},
+          {"median_norm", outcome.median_norm},
+          {"last_loss", outcome.last_loss},
+          {"seconds", outcome.seconds}};
+}
+
+TaskOutcome train_on_task(const TaskTraining& training, PartContext& context) {
+  return TaskRun(training, context).train();
+}
+
+PartCost training_cost(const TaskTraining& training) {
+  const Batch batch = training.batch(0, 0);
+  PartCost cost;
+  cost.parameters = parameter_count(training.model);
+  cost.bytes = static_cast<double>(training.config.total_steps() * batch.rows * batch.context);
+  cost.flop = cost.bytes * training_flop_per_byte(training.model, batch.context);
+  return cost;
+}
+
+double time_task_step(const TaskTraining& training) {
+  constexpr double kEnoughFlop = 2e11;  // seconds on a few cores; larger steps are timed in part
+  constexpr int64_t kLeastContext = 256;
+  const Batch whole = training.batch(0, 0);
+  const auto flop_of_row = [&](int64_t context) {
+    return training_flop_per_byte(training.model, context) * static_cast<double>(context);
+  };
+  const auto affordable = [&](double flop_each) { return static_cast<int64_t>(kEnoughFlop / flop_each); };
+  const int64_t context = std::clamp(affordable(training_flop_per_byte(training.model, whole.context)),
+                                     std::min(kLeastContext, whole.context), whole.context);
+  const int64_t rows = std::clamp<int64_t>(affordable(flop_of_row(context)), 1, whole.rows);
+  const Batch batch = corner(whole, rows, context);
+  const std::unique_ptr<LanguageModel> model = new_model(training);
+  ProcessGroup group;
+  StopCheck stop(group);
+  TrainConfig config = training.config;
+  config.accumulation = 1;  // the few rows go through together
+  Trainer trainer(*model, config, group);
+  double seconds = 0;
+  for (int attempt = 0; attempt < 2; ++attempt) {  // the first also pays for warming up
+    const double start = steady_seconds();
+    if (trainer.step(batch, stop).outcome == StepOutcome::kStopped) throw StopRequested{};
+    seconds = steady_seconds() - start;
+  }
+  return seconds * flop_of_row(whole.context) * static_cast<double>(whole.rows) /
+         (flop_of_row(context) * static_cast<double>(rows));
+}
+
+}  // namespace pmnet
