@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <functional>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/statistics.h"
 
 namespace pmnet {
@@ -16,9 +16,9 @@ namespace pmnet {
 namespace {
 
 double seconds(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = steady_seconds();
   work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return steady_seconds() - start;
 }
 
 double seconds_of(const Product& p) {

@@ -1,19 +1,22 @@
 #include "bench/peers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/subprocess.h"
 #include "config/config_json.h"
 
 namespace pmnet {
 
 namespace {
 
-constexpr const char* kRequirements = "torch==2.13.0 transformers==4.57.6";
+constexpr const char* kRequirements[] = {"torch==2.13.0", "transformers==4.57.6"};
 
 std::filesystem::path home() {
   const char* folder = std::getenv("PMNET_HOME");
@@ -23,12 +26,13 @@ std::filesystem::path home() {
 
 void make_environment(const std::filesystem::path& venv) {
   if (std::filesystem::exists(venv / "ready")) return;
-  fmt::print(stderr, "setting up {} with {}\n", venv.string(), kRequirements);
-  const std::string command =
-      fmt::format("python3 -m venv '{0}' >&2 && '{0}/bin/pip' install -q {1} >&2 && touch '{0}/ready'", venv.string(),
-                  kRequirements);
-  if (std::system(command.c_str()) != 0)
-    fail("could not set up {} with {}; see the messages above", venv.string(), kRequirements);
+  fmt::print(stderr, "setting up {} with {}\n", venv.string(), fmt::join(kRequirements, " "));
+  std::vector<std::string> install{venv / "bin/pip", "install", "-q"};
+  install.insert(install.end(), std::begin(kRequirements), std::end(kRequirements));
+  const ChildOptions to_stderr{.out = ChildStream::kJoin};
+  if (!run_child({"python3", "-m", "venv", venv}, to_stderr).succeeded() || !run_child(install, to_stderr).succeeded())
+    fail("{}: cannot set it up with {}; see the messages above", venv.string(), fmt::join(kRequirements, " "));
+  write_file_atomically(venv / "ready", "");
 }
 
 }  // namespace
@@ -45,10 +49,9 @@ std::vector<Contestant> peer_contestants(const BenchCase& base, const std::vecto
     write_file_atomically(config, to_json(config_of(c)));
     for (const int64_t context : contexts)
       peers.push_back({fmt::format("Hugging Face {}, train, {} bytes", arch, context),
-                       fmt::format("'{}/bin/python' '{}' --config '{}' --context {} --batch {} --threads {} "
-                                   "--seconds {} --iterations {}",
-                                   venv.string(), script.string(), config.string(), context, c.batch, threads,
-                                   c.seconds, c.iterations)});
+                       {venv / "bin/python", script, "--config", config, "--context", std::to_string(context),
+                        "--batch", std::to_string(c.batch), "--threads", std::to_string(threads), "--seconds",
+                        std::to_string(c.seconds), "--iterations", std::to_string(c.iterations)}});
   }
   return peers;
 }

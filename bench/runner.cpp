@@ -1,34 +1,16 @@
 #include "bench/runner.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <filesystem>
 
-#include "base/error.h"
+#include "base/statistics.h"
+#include "base/subprocess.h"
 
 namespace pmnet {
 
 namespace {
-
-struct Output {
-  int exit_code;
-  std::string text;
-};
-
-Output run_shell(const std::string& command) {
-  FILE* pipe = popen((command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) fail("cannot start '{}'", command);
-  Output output;
-  std::array<char, 4096> buffer;
-  while (const size_t got = fread(buffer.data(), 1, buffer.size(), pipe)) output.text.append(buffer.data(), got);
-  const int status = pclose(pipe);
-  output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return output;
-}
 
 // The last line that looks like a JSON object.
 std::string json_line(const std::string& text) {
@@ -58,9 +40,8 @@ std::vector<double> values_of(const std::vector<BenchResult>& rounds, double Ben
 
 Spread spread_of(std::vector<double> values) {
   if (values.empty()) return {};
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return {n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2, values.front(), values.back()};
+  const auto [least, most] = std::minmax_element(values.begin(), values.end());
+  return {pmnet::median(values), *least, *most};
 }
 
 Spread Measured::rate() const { return spread_of(values_of(rounds, &BenchResult::bytes_per_second)); }
@@ -87,10 +68,10 @@ std::vector<Measured> run_interleaved(const std::vector<Contestant>& contestants
     for (size_t i = 0; i < contestants.size(); ++i) {
       if (!all[i].error.empty()) continue;
       before_each(round, contestants[i]);
-      const Output output = run_shell(contestants[i].command);
-      const std::string line = json_line(output.text);
-      if (output.exit_code != 0 || line.empty())
-        all[i].error = fmt::format("exit code {}: {}", output.exit_code, last_line(output.text));
+      const ChildResult child = run_child(contestants[i].command, {.err = ChildStream::kJoin});
+      const std::string line = json_line(child.output);
+      if (!child.succeeded() || line.empty())
+        all[i].error = fmt::format("exit code {}: {}", child.exit_code, last_line(child.output));
       else
         all[i].rounds.push_back(parse_bench_result(line, contestants[i].label));
     }
@@ -98,12 +79,31 @@ std::vector<Measured> run_interleaved(const std::vector<Contestant>& contestants
   return all;
 }
 
-std::string command_for(const BenchCase& c, int threads) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  return fmt::format(
-      "'{}' --threads {} bench-case --what {} --preset {} --arch {} --path {} --weights {} --context {} --batch {} "
-      "--chunk {} --seconds {} --iterations {}",
-      self, threads, c.what, c.preset, c.arch, c.path, c.weights, c.context, c.batch, c.chunk, c.seconds, c.iterations);
+std::vector<std::string> command_for(const BenchCase& c, int threads) {
+  return {std::filesystem::read_symlink("/proc/self/exe").string(),
+          "--threads",
+          std::to_string(threads),
+          "bench-case",
+          "--what",
+          c.what,
+          "--preset",
+          c.preset,
+          "--arch",
+          c.arch,
+          "--path",
+          c.path,
+          "--weights",
+          c.weights,
+          "--context",
+          std::to_string(c.context),
+          "--batch",
+          std::to_string(c.batch),
+          "--chunk",
+          std::to_string(c.chunk),
+          "--seconds",
+          fmt::format("{}", c.seconds),
+          "--iterations",
+          std::to_string(c.iterations)};
 }
 
 }  // namespace pmnet

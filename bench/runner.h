@@ -11,7 +11,7 @@ namespace pmnet {
 
 struct Contestant {
   std::string label;
-  std::string command;  // for the shell
+  std::vector<std::string> command;  // a program and its arguments
 };
 
 struct Spread {
@@ -36,6 +36,6 @@ std::vector<Measured> run_interleaved(const std::vector<Contestant>& contestants
                                       const std::function<void(int round, const Contestant&)>& before_each);
 
 // The command that runs `bench_case` in a process of this same program.
-std::string command_for(const BenchCase& bench_case, int threads);
+std::vector<std::string> command_for(const BenchCase& bench_case, int threads);
 
 }  // namespace pmnet

@@ -10,9 +10,9 @@ import sys
 # A folder of src/ includes itself and folders of a strictly lower level. So model sees neither data nor files, and ops
 # know nothing of configurations.
 LEVELS = {
-    "base": 0, "kernels": 0,
-    "config": 1, "ops": 1,
-    "io": 2, "data": 2, "report": 2,
+    "base": 0,
+    "kernels": 1, "config": 1,
+    "ops": 2, "io": 2, "data": 2, "report": 2,
     "model": 3,
     "engine": 4,
     "eval": 5,

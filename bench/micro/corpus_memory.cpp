@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/machine.h"

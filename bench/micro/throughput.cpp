@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/amx_guard.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/statistics.h"

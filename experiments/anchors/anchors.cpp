@@ -8,12 +8,12 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "eval/eval_report.h"
 #include "eval/routing.h"
 #include "eval/score_files.h"
 #include "experiments/framework/candidates.h"
 #include "experiments/framework/texts.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 

@@ -8,6 +8,8 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
 #include "config/costs.h"
 #include "data/permutation.h"
 #include "data/stories.h"
@@ -17,7 +19,6 @@
 #include "experiments/framework/task_training.h"
 #include "model/model_folder.h"
 #include "report/curves.h"
-#include "report/number_format.h"
 #include "train/evaluator.h"
 
 namespace pmnet {
@@ -58,7 +59,7 @@ Batch random_batch(int64_t rows, int64_t context) {
   batch.rows = rows;
   batch.context = context;
   for (int64_t i = 0; i < rows * (context + 1); ++i)
-    batch.ids.push_back(static_cast<int64_t>(mix_bits(static_cast<uint64_t>(i)) % 256));
+    batch.ids.push_back(static_cast<int64_t>(splitmix64(static_cast<uint64_t>(i)) % 256));
   batch.lengths.assign(rows, context);
   batch.loss_mask.assign(rows * context, 1);
   batch.continues.assign(rows, 0);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "data/permutation.h"
 #include "engine/session.h"
 
@@ -18,7 +19,7 @@ std::vector<int64_t> random_bytes(const CopyTask& task, int64_t length, uint64_t
   std::vector<int64_t> bytes;
   for (int64_t i = 0; i < length; ++i)
     bytes.push_back(
-        static_cast<int64_t>(mix_bits(key, static_cast<uint64_t>(i)) % static_cast<uint64_t>(task.symbols)));
+        static_cast<int64_t>(splitmix64(key, static_cast<uint64_t>(i)) % static_cast<uint64_t>(task.symbols)));
   return bytes;
 }
 
@@ -32,9 +33,9 @@ Batch make_copy_batch(const CopyTask& task, int64_t least, int64_t most, uint64_
   int64_t longest = 0;
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t number = step * rows + row;
-    const uint64_t key = mix_bits(mix_bits(kTrainingKey, seed), static_cast<uint64_t>(number));
+    const uint64_t key = splitmix64(splitmix64(kTrainingKey, seed), static_cast<uint64_t>(number));
     const int64_t length =
-        least + static_cast<int64_t>(mix_bits(key, uint64_t{1} << 40) % static_cast<uint64_t>(most - least + 1));
+        least + static_cast<int64_t>(splitmix64(key, uint64_t{1} << 40) % static_cast<uint64_t>(most - least + 1));
     sources.push_back(random_bytes(task, length, key));
     longest = std::max(longest, length);
     batch.sample_ids.push_back(number);
@@ -71,7 +72,7 @@ CopyScore score_copy(const LanguageModel& model, const CopyTask& task, int64_t l
     const int64_t rows = std::min(most_rows, samples - done);
     std::vector<int64_t> bytes;
     for (int64_t row = 0; row < rows; ++row) {
-      const uint64_t key = mix_bits(mix_bits(kTestKey, seed), static_cast<uint64_t>(done + row));
+      const uint64_t key = splitmix64(splitmix64(kTestKey, seed), static_cast<uint64_t>(done + row));
       const std::vector<int64_t> source = random_bytes(task, length, key);
       bytes.insert(bytes.end(), source.begin(), source.end());
     }

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "base/format.h"
 #include "report/html_page.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 

@@ -9,14 +9,15 @@
 #include <set>
 
 #include "base/atomic_folder.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/folder_lock.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/machine.h"
 #include "base/stop_signal.h"
 #include "base/version.h"
 #include "experiments/framework/report_files.h"
-#include "report/number_format.h"
 #include "report/progress.h"
 
 namespace pmnet {

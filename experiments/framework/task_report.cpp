@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "base/format.h"
 #include "report/metrics_log.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 

@@ -7,9 +7,11 @@
 #include <cmath>
 #include <limits>
 
-#include "model/model_folder.h"
+#include "base/clock.h"
+#include "base/hash.h"
 #include "config/costs.h"
 #include "data/permutation.h"
+#include "model/model_folder.h"
 #include "report/progress.h"
 #include "train/batch_source.h"
 #include "train/run_checkpoint.h"
@@ -67,7 +69,7 @@ class TaskRun {
       save();
       throw StopRequested{};
     }
-    batch_hash_ = mix_bits(batch_hash_, batch.hash);
+    batch_hash_ = splitmix64(batch_hash_, batch.hash);
     log_->write(
         progress().step,
         {{"train/loss", report.loss}, {"train/grad_norm", report.gradient_norm}, {"train/lr", report.learning_rate}});

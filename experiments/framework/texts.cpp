@@ -6,10 +6,10 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "config/costs.h"
 #include "data/stories.h"
 #include "eval/score_files.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "base/format.h"
 #include "config/costs.h"
 #include "model/model_folder.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 

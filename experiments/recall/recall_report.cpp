@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "base/atomic_folder.h"
+#include "base/format.h"
 #include "config/costs.h"
 #include "experiments/recall/recall.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/hash.h"
 #include "data/permutation.h"
 #include "engine/session.h"
 
@@ -16,13 +17,13 @@ namespace {
 constexpr uint64_t kTrainingKey = 0x7472, kQuestionKey = 0x7175;
 
 int64_t draw(uint64_t key, uint64_t number, int64_t choices) {
-  return static_cast<int64_t>(mix_bits(key, number) % static_cast<uint64_t>(choices));
+  return static_cast<int64_t>(splitmix64(key, number) % static_cast<uint64_t>(choices));
 }
 
 int64_t draw_distance(const RecallRange& range, uint64_t key) {
   const int64_t choices = range.most - range.least + 1;
   if (!range.log_uniform) return range.least + draw(key, 5, choices);
-  const double share = static_cast<double>(mix_bits(key, 5) >> 11) * 0x1p-53;  // in [0, 1)
+  const double share = static_cast<double>(splitmix64(key, 5) >> 11) * 0x1p-53;  // in [0, 1)
   return range.least + static_cast<int64_t>(std::pow(static_cast<double>(choices + 1), share)) - 1;
 }
 
@@ -30,7 +31,7 @@ int64_t draw_distance(const RecallRange& range, uint64_t key) {
 
 RecallSample make_recall_sample(const RecallTask& task, int64_t num_facts, uint64_t key) {
   RecallSample sample;
-  const Permutation order(static_cast<uint64_t>(task.keys), mix_bits(key, 1));
+  const Permutation order(static_cast<uint64_t>(task.keys), splitmix64(key, 1));
   const int64_t asked = draw(key, 2, num_facts);
   for (int64_t i = 0; i < num_facts; ++i) {
     const int64_t name = RecallTask::kFirstKey + static_cast<int64_t>(order(static_cast<uint64_t>(i)));
@@ -45,7 +46,7 @@ RecallSample make_recall_sample(const RecallTask& task, int64_t num_facts, uint6
 }
 
 int64_t recall_filler(const RecallTask& task, uint64_t key, int64_t position) {
-  return RecallTask::kFirstFiller + draw(mix_bits(key, 3), static_cast<uint64_t>(position), task.fillers);
+  return RecallTask::kFirstFiller + draw(splitmix64(key, 3), static_cast<uint64_t>(position), task.fillers);
 }
 
 Batch make_recall_batch(const RecallTask& task, const RecallRange& range, uint64_t seed, int64_t step, int64_t rows) {
@@ -55,7 +56,7 @@ Batch make_recall_batch(const RecallTask& task, const RecallRange& range, uint64
   std::vector<std::vector<int64_t>> texts;
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t number = step * rows + row;
-    const uint64_t key = mix_bits(mix_bits(kTrainingKey, seed), static_cast<uint64_t>(number));
+    const uint64_t key = splitmix64(splitmix64(kTrainingKey, seed), static_cast<uint64_t>(number));
     const int64_t num_facts = range.facts[static_cast<size_t>(draw(key, 4, std::ssize(range.facts)))];
     const int64_t distance = draw_distance(range, key);
     const RecallSample sample = make_recall_sample(task, num_facts, key);
@@ -87,7 +88,7 @@ RecallScore score_recall(const LanguageModel& model, const MemorySwitches& switc
   std::vector<uint64_t> keys;
   std::vector<int64_t> start, asked, answers;
   for (int64_t s = 0; s < streams; ++s) {
-    const uint64_t key = mix_bits(mix_bits(kQuestionKey, question.seed), static_cast<uint64_t>(s));
+    const uint64_t key = splitmix64(splitmix64(kQuestionKey, question.seed), static_cast<uint64_t>(s));
     const RecallSample sample = make_recall_sample(task, question.facts, key);
     keys.push_back(key);
     start.push_back(task.bos);

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "base/file_calls.h"
+#include "base/format.h"
 
 namespace pmnet {
 namespace {
@@ -60,37 +61,26 @@ FileDescriptor::~FileDescriptor() {
 
 int FileDescriptor::release() { return std::exchange(fd_, -1); }
 
-std::string readable_bytes(uint64_t bytes) {
-  if (bytes < 1000) return fmt::format("{} bytes", bytes);
-  double amount = static_cast<double>(bytes);
-  const char* unit = "";
-  for (const char* next : {"kB", "MB", "GB", "TB", "PB", "EB"}) {
-    if (amount < 1000) break;
-    amount /= 1000;
-    unit = next;
-  }
-  return fmt::format("{:.1f} {}", amount, unit);
-}
-
 void fail_writing(const std::filesystem::path& file, int error, uint64_t needed_bytes) {
   uint64_t free = 0;
   const bool disk_full = error == ENOSPC || error == EDQUOT;
   if (disk_full && free_bytes(folder_of(file), free)) {
-    fail("cannot write {}: {} (need {}, have {}); free some space or choose another folder.", file.string(),
-         std::strerror(error), readable_bytes(needed_bytes), readable_bytes(free));
+    fail("{}: cannot write: {} (need {}, have {}); free some space or choose another folder", file.string(),
+         std::strerror(error), format_bytes(needed_bytes), format_bytes(free));
   }
-  fail("cannot write {}: {}; nothing saved before was changed.", file.string(), std::strerror(error));
+  fail("{}: cannot write: {}; nothing saved before was changed", file.string(), std::strerror(error));
 }
 
 FileReader::FileReader(std::filesystem::path file) : path_(std::move(file)) {
   // O_NONBLOCK: opening a pipe must not wait for its writer.
   fd_ = FileDescriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (fd_.get() < 0) fail("cannot open {}: {}.", path_.string(), std::strerror(errno));
+  if (fd_.get() < 0) fail("{}: cannot open: {}; check the path", path_.string(), std::strerror(errno));
   struct stat status{};
-  if (::fstat(fd_.get(), &status) != 0) fail("cannot read {}: {}.", path_.string(), std::strerror(errno));
+  if (::fstat(fd_.get(), &status) != 0)
+    fail("{}: cannot read: {}; check the path", path_.string(), std::strerror(errno));
   if (!S_ISREG(status.st_mode)) {
-    fail("cannot read {}: it is {}, and a regular file is needed.", path_.string(),
-         S_ISDIR(status.st_mode) ? "a folder" : "not a regular file");
+    fail("{}: is {}; name a regular file", path_.string(),
+         S_ISDIR(status.st_mode) ? "a folder" : "neither a file nor a folder");
   }
   size_ = static_cast<uint64_t>(status.st_size);
 }
@@ -100,10 +90,10 @@ void FileReader::read_at(uint64_t offset, void* into, size_t size) const {
   while (size > 0) {
     const ssize_t got = ::pread(fd_.get(), position, std::min(size, kLargestTransfer), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) fail("cannot read {} at byte {}: {}.", path_.string(), offset, std::strerror(errno));
+    if (got < 0) fail("{}: cannot read at byte {}: {}; check the disk", path_.string(), offset, std::strerror(errno));
     if (got == 0) {
-      fail("{}: ends at byte {}, {} bytes short; it was cut off while being read, so fetch or save it again.",
-           path_.string(), offset, size);
+      fail("{}: ends at byte {}, {} bytes short, cut off while being read; fetch or save it again", path_.string(),
+           offset, size);
     }
     position += got;
     offset += static_cast<uint64_t>(got);
@@ -114,8 +104,8 @@ void FileReader::read_at(uint64_t offset, void* into, size_t size) const {
 std::string read_file(const std::filesystem::path& file, uint64_t max_bytes) {
   const FileReader reader(file);
   if (reader.size() > max_bytes) {
-    fail("{}: has {}, and at most {} are read here; is it the right file?", file.string(),
-         readable_bytes(reader.size()), readable_bytes(max_bytes));
+    fail("{}: has {}, more than the {} allowed here; check that it is the right file", file.string(),
+         format_bytes(reader.size()), format_bytes(max_bytes));
   }
   std::string text(reader.size(), '\0');
   reader.read_at(0, text.data(), text.size());
@@ -131,6 +121,9 @@ FileWriter::FileWriter(std::filesystem::path file, uint64_t expected_bytes)
   fd_ = FileDescriptor(file_calls().open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (fd_.get() < 0) fail_writing(path_, errno, expected_bytes);
 }
+
+FileWriter::FileWriter(std::filesystem::path device, FileDescriptor open_device)
+    : path_(std::move(device)), fd_(std::move(open_device)), is_device_(true) {}
 
 void FileWriter::write(const void* data, size_t size) {
   const char* position = static_cast<const char*>(data);
@@ -148,7 +141,7 @@ void FileWriter::write(const void* data, size_t size) {
 }
 
 void FileWriter::finish() {
-  while (file_calls().fsync(fd_.get()) != 0) {
+  while (!is_device_ && file_calls().fsync(fd_.get()) != 0) {
     if (errno != EINTR) fail_writing(path_, errno, std::max(expected_bytes_, written_));
   }
   // Linux frees the descriptor even when close() is interrupted: never retried.
@@ -162,6 +155,16 @@ void sync_folder(const std::filesystem::path& folder) {
     if (errno == EINVAL) return;  // a file system that has no such notion
     if (errno != EINTR) fail_writing(folder, errno);
   }
+}
+
+void create_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (folder.empty() || std::filesystem::is_directory(folder, error)) return;
+  const std::filesystem::path parent = folder_of(folder);
+  create_folders(parent);
+  if (folder.has_filename() && file_calls().mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
+    fail_writing(folder, errno);
+  sync_folder(parent);
 }
 
 }  // namespace pmnet

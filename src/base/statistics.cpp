@@ -1,11 +1,12 @@
 #include "base/statistics.h"
 
 #include <algorithm>
+#include <boost/math/distributions/normal.hpp>
+#include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <cstddef>
-#include <functional>
 #include <limits>
-#include <numbers>
+#include <numeric>
 #include <stdexcept>
 
 namespace pmnet {
@@ -13,47 +14,6 @@ namespace pmnet {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// The regularised incomplete beta function I_x(a, b), by its continued fraction in the modified Lentz form.
-double incomplete_beta(double a, double b, double x) {
-  if (x <= 0) return 0;
-  if (x >= 1) return 1;
-  if (x > (a + 1) / (a + b + 2)) return 1 - incomplete_beta(b, a, 1 - x);  // where the fraction converges quickly
-  constexpr double kTiny = 1e-300, kPrecision = 1e-15;
-  constexpr int kMaxTerms = 10'000;
-  const auto away_from_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
-  double c = 1, d = 1 / away_from_zero(1 - (a + b) * x / (a + 1)), fraction = d;
-  for (int m = 1; m < kMaxTerms; ++m) {
-    const double even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m));
-    const double odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
-    double factor = 1;
-    for (const double term : {even, odd}) {
-      d = 1 / away_from_zero(1 + term * d);
-      c = away_from_zero(1 + term / c);
-      factor = c * d;
-      fraction *= factor;
-    }
-    if (std::abs(factor - 1) < kPrecision) break;
-  }
-  const double logarithm = std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x);
-  return std::exp(logarithm) * fraction / a;
-}
-
-double student_probability(double t, double degrees) {
-  const double tail = 0.5 * incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t));
-  return t > 0 ? 1 - tail : tail;
-}
-
-// Where a growing function of the positive numbers reaches the wanted value.
-double solve_growing(const std::function<double(double)>& function, double wanted) {
-  double low = 0, high = 1;
-  while (function(high) < wanted && high < 1e12) high *= 2;
-  for (int i = 0; i < 200; ++i) {
-    const double middle = 0.5 * (low + high);
-    (function(middle) < wanted ? low : high) = middle;
-  }
-  return 0.5 * (low + high);
-}
 
 void check_probability(double probability) {
   if (!(probability > 0 && probability < 1)) throw std::logic_error("quantile: the probability is not inside (0, 1)");
@@ -64,19 +24,17 @@ void check_probability(double probability) {
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return values.size() % 2 == 1 ? *middle : std::midpoint(*std::max_element(values.begin(), middle), *middle);
 }
 
 double student_quantile(double probability, double degrees_of_freedom) {
   check_probability(probability);
-  if (probability < 0.5) return -student_quantile(1 - probability, degrees_of_freedom);
-  return solve_growing([&](double t) { return student_probability(t, degrees_of_freedom); }, probability);
+  return boost::math::quantile(boost::math::students_t(degrees_of_freedom), probability);
 }
 
 double normal_quantile(double probability) {
   check_probability(probability);
-  if (probability < 0.5) return -normal_quantile(1 - probability);
-  return solve_growing([](double z) { return 1 - 0.5 * std::erfc(z / std::numbers::sqrt2); }, probability);
+  return boost::math::quantile(boost::math::normal(), probability);
 }
 
 Interval mean_interval(std::span<const double> values, double level) {

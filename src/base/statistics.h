@@ -18,7 +18,7 @@ Interval mean_interval(std::span<const double> values, double level = 0.95);
 // A share of independent trials, with Wilson's interval; it stays inside [0, 1] and is right near its ends.
 Interval share_interval(int64_t successes, int64_t trials, double level = 0.95);
 
-// The middle one of the values, of an even number of them the larger of the two. There is at least one.
+// The middle one of the values, of an even number of them the mean of the two in the middle. There is at least one.
 double median(std::vector<double> values);
 
 // The value that Student's t with so many degrees of freedom stays below with this probability.

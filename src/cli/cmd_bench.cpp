@@ -89,7 +89,7 @@ void run_bench(const BenchOptions& o) {
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0)
       fail("--against '{}' has no label; write it as 'label=command'", text);
-    contestants.push_back({text.substr(0, equals), text.substr(equals + 1)});
+    contestants.push_back({text.substr(0, equals), {"sh", "-c", text.substr(equals + 1)}});
   }
   if (o.peers)
     for (const Contestant& peer : peer_contestants(o.base, o.contexts, threads)) contestants.push_back(peer);

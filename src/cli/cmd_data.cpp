@@ -6,13 +6,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/input_options.h"
 #include "data/corpus_stat.h"
 #include "data/shard_cache.h"
 #include "data/stories.h"
-#include "report/number_format.h"
 #include "report/progress.h"
 #include "report/table.h"
 
@@ -28,7 +28,7 @@ class PackDisplay {
       meter_->set_done(static_cast<double>(progress.input_bytes));
       line_.update([&] {
         return fmt::format("{:3.0f}%  {} documents  {}  {}  {} left", 100 * meter_->share(),
-                           format_count(progress.documents), readable_bytes(progress.document_bytes),
+                           format_count(progress.documents), format_bytes(progress.document_bytes),
                            format_byte_rate(meter_->rate()), format_duration(meter_->seconds_left()));
       });
     };
@@ -59,22 +59,22 @@ void print_lengths(const CorpusStat& stat) {
 void print_stat(const CorpusStat& stat) {
   Table table({"format", "files", "on disk", "documents", "text"});
   const auto add = [&](const std::string& name, const FormatCount& count) {
-    table.add_row({name, format_count(count.files), readable_bytes(count.file_bytes), format_count(count.documents),
-                   readable_bytes(count.document_bytes)});
+    table.add_row({name, format_count(count.files), format_bytes(count.file_bytes), format_count(count.documents),
+                   format_bytes(count.document_bytes)});
   };
   for (const auto& [name, count] : stat.by_format) add(name, count);
   add("total", stat.total);
   fmt::print("{}", table.text());
   if (stat.total.documents > 0) {
-    fmt::print("\nshortest {}, mean {}, half below {}, longest {}\n", readable_bytes(stat.shortest),
-               readable_bytes(stat.total.document_bytes / stat.total.documents),
-               readable_bytes(stat.length_quantile_bound(0.5)), readable_bytes(stat.longest));
+    fmt::print("\nshortest {}, mean {}, half below {}, longest {}\n", format_bytes(stat.shortest),
+               format_bytes(stat.total.document_bytes / stat.total.documents),
+               format_bytes(stat.length_quantile_bound(0.5)), format_bytes(stat.longest));
     print_lengths(stat);
     fmt::print("\nsample   {}\n{}\n", stat.sample_origin, printable(stat.sample));
   }
   if (stat.prompt_documents > 0)
     fmt::print("\nprompts  {} documents begin with one, {} in all; they are read but not trained on\n",
-               format_count(stat.prompt_documents), readable_bytes(stat.prompt_bytes));
+               format_count(stat.prompt_documents), format_bytes(stat.prompt_bytes));
   fmt::print("\n");
   print_skips(stat.skips);
   if (stat.documents_with_marker_bytes > 0)
@@ -108,7 +108,7 @@ void run_pack(const InputOptions& options, const std::string& out, bool force) {
     result = pack_files(find_inputs(options.inputs), options.read, out, display.callback());
   }
   print_skips(result.skips);
-  fmt::print("{}: {} documents, {}\n", out, format_count(result.documents), readable_bytes(result.document_bytes));
+  fmt::print("{}: {} documents, {}\n", out, format_count(result.documents), format_bytes(result.document_bytes));
 }
 
 struct StoriesOptions {

@@ -11,6 +11,7 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/demo_streaming.h"
@@ -18,7 +19,6 @@
 #include "engine/generator.h"
 #include "eval/scorer.h"
 #include "report/curves.h"
-#include "report/number_format.h"
 #include "report/table.h"
 #include "report/text_chart.h"
 #include "train/run.h"

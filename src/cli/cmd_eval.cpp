@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "base/atomic_folder.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/stop_signal.h"
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/input_options.h"
 #include "eval/eval_report.h"
-#include "report/number_format.h"
 #include "report/progress.h"
 #include "train/open_model.h"
 
@@ -94,7 +95,7 @@ Evaluation run(const EvalOptions& options, const std::vector<Candidate>& candida
     share.set_done(done);
     line.update([&] {
       return fmt::format("{:3.0f}%  {} documents  {} x {}  {}  {} left", 100 * share.share(), format_count(documents),
-                         readable_bytes(static_cast<uint64_t>(bytes)), candidates.size(),
+                         format_bytes(static_cast<uint64_t>(bytes)), candidates.size(),
                          format_byte_rate(static_cast<double>(bytes) / (steady_seconds() - started)),
                          format_duration(share.seconds_left()));
     });
@@ -139,7 +140,7 @@ void run_eval(EvalOptions& options) {
   const std::string protocol = protocol_of(settings, options.limits);
   fmt::print("protocol  {}\n", protocol);
   fmt::print("texts     {} documents, {}{}{}\n", format_count(evaluation.documents.size()),
-             readable_bytes(static_cast<uint64_t>(evaluation.bytes())),
+             format_bytes(static_cast<uint64_t>(evaluation.bytes())),
              queue.too_short() > 0 ? fmt::format("; {} too short", format_count(queue.too_short())) : "",
              evaluation.stopped ? "; STOPPED before the end, what follows is what had been read" : "");
   for (const auto& [reason, skip] : queue.skips())

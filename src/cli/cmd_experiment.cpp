@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "cli/commands.h"
 #include "config/option_value.h"
 #include "experiments/framework/report_files.h"
 #include "experiments/framework/run_experiment.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 

@@ -12,13 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/seed_option.h"
 #include "engine/generator.h"
-#include "report/number_format.h"
 #include "report/progress.h"
 #include "train/open_model.h"
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/stop_signal.h"
 #include "cli/commands.h"
 #include "cli/input_options.h"
@@ -13,7 +14,6 @@
 #include "eval/documents.h"
 #include "eval/inspect_page.h"
 #include "eval/scorer.h"
-#include "report/number_format.h"
 #include "report/progress.h"
 #include "train/open_model.h"
 

@@ -3,13 +3,13 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/seed_option.h"
 #include "config/costs.h"
 #include "config/presets.h"
 #include "model/model_folder.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 

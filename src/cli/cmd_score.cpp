@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "cli/commands.h"
 #include "data/byte_source.h"
@@ -85,8 +86,7 @@ class Records {
     }
     line_.append(bytes);
     if (line_.size() > kMostRecordBytes)
-      fail("record {} is longer than {}; is it one JSON object per line?", number_ + 1,
-           readable_bytes(kMostRecordBytes));
+      fail("record {} is longer than {}; is it one JSON object per line?", number_ + 1, format_bytes(kMostRecordBytes));
   }
   void finish() {
     if (!line_.empty()) take();

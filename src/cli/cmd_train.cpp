@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "cli/commands.h"
 #include "config/train_options.h"
-#include "report/number_format.h"
 #include "train/run.h"
 
 namespace pmnet {
@@ -39,9 +39,9 @@ TrainConfig merge(const TrainArguments& arguments) {
 
 void print_estimate(const RunEstimate& estimate) {
   fmt::print("parameters         {}\n", format_count(estimate.parameters));
-  fmt::print("memory, estimated  {}, {} available\n", readable_bytes(total(estimate.memory)),
-             readable_bytes(estimate.available_memory));
-  for (const CostPart& part : estimate.memory) fmt::print("  {:<32} {}\n", part.name, readable_bytes(part.amount));
+  fmt::print("memory, estimated  {}, {} available\n", format_bytes(total(estimate.memory)),
+             format_bytes(estimate.available_memory));
+  for (const CostPart& part : estimate.memory) fmt::print("  {:<32} {}\n", part.name, format_bytes(part.amount));
   fmt::print("one step           {}, {}\n", format_duration(estimate.seconds_per_step),
              format_byte_rate(estimate.bytes_per_step / estimate.seconds_per_step));
   fmt::print("the whole run      {} steps, {}\n", format_count(estimate.steps),

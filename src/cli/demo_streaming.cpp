@@ -2,9 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "base/format.h"
 #include "data/byte_tokenizer.h"
 #include "engine/session.h"
-#include "report/number_format.h"
 #include "report/table.h"
 
 namespace pmnet {

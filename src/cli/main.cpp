@@ -14,6 +14,7 @@
 #include "base/amx_guard.h"
 #include "base/error.h"
 #include "base/machine.h"
+#include "base/standard_streams.h"
 #include "base/suggest.h"
 #include "base/version.h"
 #include "cli/commands.h"
@@ -123,6 +124,7 @@ int run(int argc, char** argv) {
 }  // namespace pmnet
 
 int main(int argc, char** argv) {
+  pmnet::open_standard_streams();
   pmnet::guard_against_broken_amx();
   pmnet::ops::reuse_tensor_memory();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit of the shell is then an error of the write

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <filesystem>
 #include <variant>
 #include <vector>
 
 #include "base/error.h"
+#include "base/format.h"
 #include "base/suggest.h"
 #include "config/config_json.h"
 #include "config/costs.h"
@@ -31,13 +33,6 @@ ModelConfig find_config(const std::string& preset_or_dir) {
   return parsed.config;
 }
 
-// 1234567 -> "1,234,567"
-std::string grouped(double amount) {
-  std::string digits = fmt::format("{:.0f}", amount);
-  for (size_t left = digits.size(); left > 3; left -= 3) digits.insert(left - 3, 1, ',');
-  return digits;
-}
-
 template <typename Value>
 void row(const std::string& name, const Value& value) {
   fmt::print("  {:<36}{:>18}\n", name, value);
@@ -46,8 +41,8 @@ void row(const std::string& name, const Value& value) {
 void print_parts(const std::string& title, const std::vector<CostPart>& parts) {
   fmt::print("\n{}\n", title);
   for (const CostPart& part : parts)
-    if (part.amount > 0) row(part.name, grouped(part.amount));
-  row("total", grouped(total(parts)));
+    if (part.amount > 0) row(part.name, format_count(std::llround(part.amount)));
+  row("total", format_count(std::llround(total(parts))));
 }
 
 void print_shape(const PmnetConfig& config) {
@@ -96,11 +91,11 @@ void print_model_info(const std::string& preset_or_dir) {
   std::visit([](const auto& sizes) { print_shape(sizes); }, config);
   print_parts("parameters", parameter_parts(config));
   for (const int64_t position : {kContext, kLongContext})
-    print_parts(fmt::format("bytes of streaming state after {} bytes of text", grouped(position)),
+    print_parts(fmt::format("bytes of streaming state after {} bytes of text", format_count(position)),
                 streaming_state_bytes(config, position));
-  print_parts(fmt::format("multiply-adds per byte in a text of {} bytes", grouped(kContext)),
+  print_parts(fmt::format("multiply-adds per byte in a text of {} bytes", format_count(kContext)),
               multiply_adds_per_token(config, kContext));
-  print_parts(fmt::format("bytes of training memory for one sequence of {} bytes, an estimate", grouped(kContext)),
+  print_parts(fmt::format("bytes of training memory for one sequence of {} bytes, an estimate", format_count(kContext)),
               training_memory_bytes(config, /*batch=*/1, kContext));
 }
 

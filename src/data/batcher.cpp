@@ -1,13 +1,12 @@
 #include "data/batcher.h"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "data/carry_rows.h"
 #include "data/permutation.h"
 
@@ -17,7 +16,7 @@ namespace {
 enum Purpose : uint64_t { kMixKey = 1, kCarryKey = 2, kFirstSourceKey = 16 };
 
 uint64_t key_for(const BatchOptions& options, uint64_t purpose) {
-  return mix_bits(mix_bits(options.seed, options.stage), purpose);
+  return splitmix64(splitmix64(options.seed, options.stage), purpose);
 }
 
 std::vector<double> weights_of(const DocumentSet& documents) {
@@ -48,9 +47,9 @@ SourceMix::Place locate_once(const std::vector<WindowOrder>& orders, uint64_t sa
 }  // namespace
 
 uint64_t hash_batch(const Batch& batch) {
-  uint64_t hash = mix_bits(batch.step);
+  uint64_t hash = splitmix64(batch.step);
   const auto add = [&](const auto& values) {
-    hash = mix_bits(hash, XXH3_64bits(values.data(), values.size() * sizeof(values[0])));
+    hash = splitmix64(hash, hash64(values.data(), values.size() * sizeof(values[0])));
   };
   add(batch.ids);
   add(batch.lengths);
@@ -75,7 +74,7 @@ SourceMix::SourceMix(const std::vector<double>& weights, uint64_t key) : bounds_
 SourceMix::Place SourceMix::locate(uint64_t sample) const {
   if (bounds_.size() <= 2) return {0, sample};
   const uint64_t block = sample / kBlock;
-  const uint64_t place = Permutation(kBlock, mix_bits(key_, block))(sample % kBlock);
+  const uint64_t place = Permutation(kBlock, splitmix64(key_, block))(sample % kBlock);
   const size_t source = std::upper_bound(bounds_.begin(), bounds_.end(), place) - bounds_.begin() - 1;
   return {source, block * (bounds_[source + 1] - bounds_[source]) + place - bounds_[source]};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "data/permutation.h"
 
 namespace pmnet {
@@ -31,7 +32,7 @@ CarryRows::Found CarryRows::part_of(uint64_t row, uint64_t turn) const {
   const std::vector<Part>& parts = parts_[place.source];
   const uint64_t epoch = place.number / parts.size();
   const uint64_t in_epoch = place.number % parts.size();
-  const Permutation shuffled(parts.size(), mix_bits(mix_bits(key_, place.source), epoch));
+  const Permutation shuffled(parts.size(), splitmix64(splitmix64(key_, place.source), epoch));
   return {place.source, &parts[shuffle_ ? shuffled(in_epoch) : in_epoch]};
 }
 

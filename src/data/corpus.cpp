@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "data/permutation.h"
 
 namespace pmnet {
@@ -63,7 +64,7 @@ struct Divider {
     if (by == HoldOut::By::Tail) {
       divide_tail(whole);
     } else if (by == HoldOut::By::Hash) {
-      const double place = static_cast<double>(mix_bits(entry.hash, kSplitSalt) >> 11) * 0x1p-53;
+      const double place = static_cast<double>(splitmix64(entry.hash, kSplitSalt) >> 11) * 0x1p-53;
       (place < hold_out.fraction ? held_out : train).documents.push_back(whole);
     } else {
       (by == HoldOut::By::Path && path_held_out[entry.path] ? held_out : train).documents.push_back(whole);
@@ -90,9 +91,10 @@ HoldOut::By resolve(const HoldOut& hold_out, uint64_t documents) {
 void add_source(DocumentSet& set, DocumentSource&& source) {
   if (source.documents.empty()) return;
   source.documents.shrink_to_fit();
-  uint64_t hash = mix_bits(set.fingerprint, source.shard->content_hash());
-  hash = mix_bits(hash, std::hash<double>{}(source.weight));
-  for (const Document& document : source.documents) hash = mix_bits(hash, mix_bits(document.offset, document.bytes));
+  uint64_t hash = splitmix64(set.fingerprint, source.shard->content_hash());
+  hash = splitmix64(hash, std::hash<double>{}(source.weight));
+  for (const Document& document : source.documents)
+    hash = splitmix64(hash, splitmix64(document.offset, document.bytes));
   set.fingerprint = hash;
   set.sources.push_back(std::move(source));
 }

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "data/permutation.h"
 
 namespace pmnet {
@@ -76,7 +77,7 @@ class Examiner {
       if (stat_.documents_with_marker_bytes++ == 0) stat_.first_with_marker = origin;
       stat_.marker_bytes += markers;
     }
-    const uint64_t draw = mix_bits(so_far_.documents);
+    const uint64_t draw = splitmix64(so_far_.documents);
     if (draw <= lowest_draw_) {
       lowest_draw_ = draw;
       stat_.sample = std::move(start);

@@ -2,16 +2,9 @@
 #include <bit>
 #include <cstdint>
 
-namespace pmnet {
+#include "base/hash.h"
 
-// The finalizer of splitmix64: every bit of the input reaches every bit of the output.
-inline uint64_t mix_bits(uint64_t x) {
-  x += 0x9e3779b97f4a7c15u;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-  return x ^ (x >> 31);
-}
-inline uint64_t mix_bits(uint64_t a, uint64_t b) { return mix_bits(mix_bits(a) ^ b); }
+namespace pmnet {
 
 // A shuffle of 0..size-1 chosen by `key` that needs no table: a Feistel network over the next even number of bits,
 // walked along its cycle until it lands inside the range again (fewer than 4 rounds on average).
@@ -36,7 +29,7 @@ class Permutation {
     const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
     uint64_t left = x >> half_bits_, right = x & mask;
     for (int round = 0; round < kRounds; ++round) {
-      const uint64_t next = left ^ (mix_bits(key_ + round, right) & mask);
+      const uint64_t next = left ^ (splitmix64(key_ + round, right) & mask);
       left = right;
       right = next;
     }

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "data/shard_layout.h"
 
 namespace pmnet {
@@ -33,7 +34,7 @@ Shard::Shard(const std::string& path) : file_(path) {
 }
 
 void Shard::check_index() {
-  HashState hash;
+  Xxh3 hash;
   hash.update(&footer_, offsetof(ShardFooter, index_hash));
   std::vector<ShardEntry> block;
   uint64_t bytes_left = footer_.data_bytes;
@@ -51,7 +52,7 @@ void Shard::check_index() {
   std::string paths(footer_.paths_bytes, '\0');
   file_.read_at(file_.size() - sizeof(footer_) - paths.size(), paths.data(), paths.size());
   hash.update(paths.data(), paths.size());
-  if (hash.digest() != footer_.index_hash) refuse(path(), "the checksum of its index is wrong");
+  if (hash.digest64() != footer_.index_hash) refuse(path(), "the checksum of its index is wrong");
   for (size_t at = 0; at < paths.size();) {
     uint32_t size = 0;
     if (paths.size() - at < sizeof(size)) refuse(path(), "its table of paths is cut");
@@ -76,7 +77,7 @@ void Shard::read(uint64_t offset, char* out, size_t size) const {
 }
 
 struct ShardDocuments::Hash {
-  HashState state;
+  Xxh3 state;
 };
 
 ShardDocuments::ShardDocuments(const std::string& path)
@@ -105,7 +106,7 @@ std::string_view ShardDocuments::piece() {
   position_ += size;
   left_ -= size;
   hash_->state.update(buffer_.data(), size);
-  if (left_ == 0 && hash_->state.digest() != entry_.hash)
+  if (left_ == 0 && hash_->state.digest64() != entry_.hash)
     fail("'{}', document {} ({}, record {}) is damaged: its checksum is wrong; write the shard again", shard_.path(),
          document_, shard_.origins()[entry_.path], entry_.record);
   return {buffer_.data(), size};

@@ -9,6 +9,8 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
 #include "data/shard.h"
 #include "data/shard_layout.h"
 
@@ -25,30 +27,24 @@ void check_free_space(const std::vector<InputFile>& files, const std::string& pa
   const fs::space_info space = fs::space(fs::absolute(path).parent_path(), error);
   if (!error && space.available < least)
     fail("packing into '{}' needs at least {} and the disk has {} left; free some space or choose another folder", path,
-         readable_bytes(least), readable_bytes(space.available));
-}
-
-void hash_text(HashState& hash, const std::string& text) {
-  const uint64_t size = text.size();
-  hash.update(&size, sizeof(size));
-  hash.update(text.data(), text.size());
+         format_bytes(least), format_bytes(space.available));
 }
 
 uint64_t cache_key(const std::vector<InputFile>& files, const ReadOptions& options) {
-  HashState hash;
+  Xxh3 hash;
   for (const std::string* text :
        {&options.text_field, &options.prompt_field, &options.completion_field, &options.split_on})
-    hash_text(hash, *text);
+    hash.update_text(*text);
   const uint64_t numbers[] = {options.max_record_bytes, static_cast<uint64_t>(options.parquet_memory_bytes),
                               options.skip_bad_records};
   hash.update(numbers, sizeof(numbers));
   for (const InputFile& file : files) {
     std::error_code error;
-    hash_text(hash, fs::weakly_canonical(file.path, error).string());
+    hash.update_text(fs::weakly_canonical(file.path, error).string());
     hash.update(&file.stamp.size, sizeof(file.stamp.size));
     hash.update(&file.stamp.modified_ns, sizeof(file.stamp.modified_ns));
   }
-  return hash.digest();
+  return hash.digest64();
 }
 
 // Holds the lock until destroyed; the kernel lets go of it when the process ends in any way.

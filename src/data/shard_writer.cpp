@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/file_calls.h"
+#include "base/hash.h"
 #include "data/shard.h"
 #include "data/shard_layout.h"
 
@@ -78,7 +79,7 @@ struct ShardWriter::State {
   ShardEntry entry{};
   bool in_document = false;
   bool finished = false;
-  HashState document_hash, data_hash;
+  Xxh3 document_hash, data_hash;
 };
 
 ShardWriter::ShardWriter(const std::string& path) : state_(std::make_unique<State>(path)) {}
@@ -109,7 +110,7 @@ void ShardWriter::end_document(uint64_t prompt_bytes) {
   State& s = *state_;
   s.in_document = false;
   s.entry.prompt_bytes = prompt_bytes;
-  s.entry.hash = s.document_hash.digest();
+  s.entry.hash = s.document_hash.digest64();
   s.data_hash.update(&s.entry.hash, sizeof(s.entry.hash));
   s.data_hash.update(&s.entry.prompt_bytes, sizeof(s.entry.prompt_bytes));
   s.footer.documents += 1;
@@ -128,10 +129,10 @@ void ShardWriter::finish() {
   s.footer.path_count = s.origins.size();
   s.footer.paths_bytes = paths.size();
   s.footer.file_bytes = s.footer.data_bytes + index_bytes + paths.size() + sizeof(ShardFooter);
-  s.footer.data_hash = s.data_hash.digest();
+  s.footer.data_hash = s.data_hash.digest64();
   std::memcpy(s.footer.magic, kShardMagic, sizeof(s.footer.magic));
 
-  HashState index_hash;
+  Xxh3 index_hash;
   index_hash.update(&s.footer, offsetof(ShardFooter, index_hash));
   s.index.flush();
   const FileReader entries(s.index_path);
@@ -143,7 +144,7 @@ void ShardWriter::finish() {
     s.data.write(block);
   }
   index_hash.update(paths.data(), paths.size());
-  s.footer.index_hash = index_hash.digest();
+  s.footer.index_hash = index_hash.digest64();
   s.data.write(paths);
   s.data.write(bytes_of(s.footer));
   s.data.flush();

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/hash.h"
 #include "data/permutation.h"
 
 namespace pmnet {
@@ -16,7 +17,7 @@ using Words = std::initializer_list<std::string_view>;
 class Dice {
  public:
   explicit Dice(uint64_t seed) : state_(seed) {}
-  uint64_t below(uint64_t limit) { return mix_bits(state_++) % limit; }
+  uint64_t below(uint64_t limit) { return splitmix64(state_++) % limit; }
   std::string pick(Words words) { return std::string(words.begin()[below(words.size())]); }
 
  private:
@@ -138,7 +139,7 @@ std::string ending(const Facts& f) {
 }  // namespace
 
 std::string make_story(const StoryOptions& options, uint64_t number) {
-  Dice dice(mix_bits(options.seed, number));
+  Dice dice(splitmix64(options.seed, number));
   const Facts facts(dice);
   const uint64_t wanted = options.typical_bytes / 2 + dice.below(options.typical_bytes + options.typical_bytes / 2 + 1);
   std::string text = opening(facts, dice);

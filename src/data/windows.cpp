@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/hash.h"
 #include "data/permutation.h"
 
 namespace pmnet {
@@ -74,7 +75,7 @@ WindowOrder::WindowOrder(const DocumentSource& source, const Framing& framing, i
 uint64_t WindowOrder::document_at(uint64_t place) const {
   // Whether documents are cut singly or not, windows are shuffled below: only a stream depends on their neighbours.
   if (!shuffle_ || !packed_) return place;
-  return Permutation(source_.documents.size(), mix_bits(key_, 2 * epoch_))(place);
+  return Permutation(source_.documents.size(), splitmix64(key_, 2 * epoch_))(place);
 }
 
 void WindowOrder::enter_epoch(uint64_t epoch) {
@@ -95,7 +96,7 @@ void WindowOrder::enter_epoch(uint64_t epoch) {
 int64_t WindowOrder::fill(uint64_t number, Row row) {
   enter_epoch(number / windows_);
   const uint64_t in_epoch = number % windows_;
-  const uint64_t window = shuffle_ ? Permutation(windows_, mix_bits(key_, 2 * epoch_ + 1))(in_epoch) : in_epoch;
+  const uint64_t window = shuffle_ ? Permutation(windows_, splitmix64(key_, 2 * epoch_ + 1))(in_epoch) : in_epoch;
   uint64_t at = packed_ ? window * context_ : window;
   size_t place = std::upper_bound(starts_.begin(), starts_.end() - 1, at) - starts_.begin() - 1;
   if (!packed_)

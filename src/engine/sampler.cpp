@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "kernels/dropout_bits.h"
+#include "base/hash.h"
 
 namespace pmnet {
 
@@ -25,7 +25,7 @@ bool likelier(const Candidate& a, const Candidate& b) { return a.logit != b.logi
 
 // In [0, 1), from (seed, position) alone.
 double uniform(uint64_t seed, uint64_t position) {
-  const uint64_t bits = kernels::mix64(kernels::mix64(seed + 0x9E3779B97F4A7C15) ^ (position * 0xD1B54A32D192ED03));
+  const uint64_t bits = mix64(splitmix64(seed) ^ (position * 0xD1B54A32D192ED03));
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }
 

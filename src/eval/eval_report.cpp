@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "report/number_format.h"
+#include "base/format.h"
 
 namespace pmnet {
 

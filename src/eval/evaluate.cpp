@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/machine.h"
 #include "report/progress.h"

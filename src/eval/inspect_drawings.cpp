@@ -9,7 +9,7 @@
 #include <numbers>
 #include <span>
 
-#include "report/number_format.h"
+#include "base/format.h"
 
 namespace pmnet {
 

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <set>
 
+#include "base/format.h"
 #include "base/utf8.h"
 #include "eval/inspect_drawings.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 

@@ -6,6 +6,7 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/format.h"
 
 namespace pmnet {
 namespace {
@@ -96,8 +97,8 @@ void write_npz(const std::filesystem::path& file, std::span<const TensorView> ar
   }
   const uint64_t file_bytes = offset + directory.size();
   if (file_bytes >= kZipLimit)
-    fail("{} would have {}, and an .npz file holds at most {}; write less", file.string(), readable_bytes(file_bytes),
-         readable_bytes(kZipLimit));
+    fail("{} would have {}, and an .npz file holds at most {}; write less", file.string(), format_bytes(file_bytes),
+         format_bytes(kZipLimit));
 
   AtomicFile atomic(file, file_bytes);
   for (size_t i = 0; i < entries.size(); ++i) {

@@ -3,13 +3,9 @@
 #pragma once
 #include <cstdint>
 
-namespace pmnet::kernels {
+#include "base/hash.h"
 
-inline uint64_t mix64(uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
+namespace pmnet::kernels {
 
 // One query's key; the per-key part mixes its two halves with the key position.
 inline uint64_t query_key(uint64_t row_key, uint64_t head, uint64_t query_position) {

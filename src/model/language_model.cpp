@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "kernels/dropout_bits.h"
+#include "base/hash.h"
 
 namespace pmnet {
 
@@ -36,9 +36,9 @@ Tensor dropout_row_keys(const DropoutKey& key, int64_t batch, int64_t layer) {
   auto out = keys.accessor<int64_t, 1>();
   for (int64_t b = 0; b < batch; ++b) {
     const uint64_t sample = key.samples.empty() ? b : key.samples.at(b);
-    uint64_t x = kernels::mix64(key.seed + 0x9E3779B97F4A7C15);
+    uint64_t x = splitmix64(key.seed);
     for (const uint64_t part : {key.step, sample, static_cast<uint64_t>(layer)})
-      x = kernels::mix64(x ^ (part + 0x9E3779B97F4A7C15 * (part + 1)));
+      x = mix64(x ^ (part + 0x9E3779B97F4A7C15 * (part + 1)));
     out[b] = static_cast<int64_t>(x);
   }
   return keys;

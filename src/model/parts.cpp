@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include "base/hash.h"
 #include "ops/ops.h"
 
 namespace pmnet {
@@ -84,9 +85,7 @@ Tensor embed(const Tensor& weight, const Tensor& ids, int64_t pad) {
 namespace {
 
 at::Generator generator_of(uint64_t seed, const std::string& name) {
-  uint64_t key = seed ^ 0x9E3779B97F4A7C15;
-  for (const unsigned char c : name) key = (key ^ c) * 0x100000001B3;
-  return at::detail::createCPUGenerator(key);
+  return at::detail::createCPUGenerator(fnv1a(name, seed ^ kGoldenRatio64));
 }
 
 }  // namespace

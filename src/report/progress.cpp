@@ -3,7 +3,6 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <limits>
 
 namespace pmnet {
@@ -25,10 +24,6 @@ std::string cut_to(const std::string& text, size_t characters) {
 }
 
 }  // namespace
-
-double steady_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 ProgressLine::ProgressLine() : ProgressLine(Options()) {}
 

@@ -5,10 +5,9 @@
 #include <optional>
 #include <string>
 
-namespace pmnet {
+#include "base/clock.h"
 
-// Seconds of a clock that never jumps.
-double steady_seconds();
+namespace pmnet {
 
 // One line that says how far things are: redrawn in place on a terminal, else a plain line every few seconds.
 class ProgressLine {

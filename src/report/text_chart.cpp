@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "report/number_format.h"
+#include "base/format.h"
 
 namespace pmnet {
 

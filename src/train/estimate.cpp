@@ -1,5 +1,6 @@
 #include <fmt/ranges.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/stop_signal.h"

@@ -8,14 +8,15 @@
 #include <numbers>
 
 #include "base/atomic_folder.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/format.h"
+#include "base/hash.h"
 #include "base/stop_signal.h"
 #include "config/config_json.h"
 #include "config/train_options.h"
 #include "engine/generator.h"
-#include "io/file_hash.h"
 #include "report/curves.h"
-#include "report/number_format.h"
 #include "train/batch_source.h"
 #include "train/evaluator.h"
 #include "train/run_checkpoint.h"
@@ -183,8 +184,8 @@ void TrainingRun::open_log() {
     for (const std::string& line : chosen_options(config_)) log_->print("  " + line);
     log_->print(fmt::format("{} parameters; {} documents, {} to train on{}; {} rank(s) x {} thread(s){}",
                             format_count(parameter_count(loaded_.config)), format_count(data_.train->documents()),
-                            readable_bytes(data_.train->bytes()),
-                            data_.held_out ? ", " + readable_bytes(data_.held_out->bytes()) + " held out" : "",
+                            format_bytes(data_.train->bytes()),
+                            data_.held_out ? ", " + format_bytes(data_.held_out->bytes()) + " held out" : "",
                             group_.world(), record_.threads,
                             gemm_rate > 0 ? fmt::format("; GEMM limit {:.0f} GFLOP/s", gemm_rate / 1e9) : ""));
     for (const std::string& warning : loaded_.warnings) log_->warn(warning);

@@ -8,9 +8,9 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/version.h"
-#include "io/file_hash.h"
 #include "model/tensors.h"
 
 namespace pmnet {
@@ -209,16 +209,11 @@ void prune_checkpoints(const fs::path& checkpoints, int64_t keep, int64_t best_s
 
 void clean_checkpoints(const fs::path& checkpoints) {
   std::error_code error;
-  std::vector<fs::path> targets;
-  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(kTrash)) fs::remove_all(entry.path(), error);
-    if (!name.starts_with(std::string(".") + kPrefix)) continue;
-    for (const char* kind : {".tmp-", ".old-"})
-      if (const size_t end = name.rfind(kind); end != std::string::npos)
-        targets.push_back(checkpoints / name.substr(1, end - 1));
-  }
-  for (const fs::path& target : targets) clean_after_crash(target);
+  std::vector<fs::path> trash;
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints, error))
+    if (entry.path().filename().string().starts_with(kTrash)) trash.push_back(entry.path());
+  for (const fs::path& folder : trash) fs::remove_all(folder, error);
+  clean_folder_after_crash(checkpoints);
 }
 
 }  // namespace pmnet

@@ -8,11 +8,8 @@ namespace pmnet {
 namespace fs = std::filesystem;
 
 RunFolder::RunFolder(const fs::path& folder, bool resume) : folder_(fs::absolute(folder)) {
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  if (error || !fs::is_directory(folder_))
-    fail("cannot make the folder {}: {}; choose another with --out", folder.string(),
-         error ? error.message() : "there is a file of that name");
+  create_folders(folder_);
+  if (!fs::is_directory(folder_)) fail("{}: is a file; choose another folder with --out", folder.string());
   const bool is_run = fs::exists(settings());
   if (!is_run && !holds_nothing_but_a_lock(folder_))
     fail("{} holds files that are not a run's; choose an empty folder with --out", folder.string());

@@ -6,11 +6,12 @@
 #include <fstream>
 #include <numbers>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/format.h"
 #include "base/json.h"
 #include "base/machine.h"
-#include "report/number_format.h"
 
 namespace pmnet {
 
@@ -58,10 +59,10 @@ void RunLog::step(const StepReport& report, const TrainerProgress& progress, dou
 std::string RunLog::progress_text(const StepReport& report, const TrainerProgress& progress) const {
   std::string text =
       fmt::format("step {}/{}  {}  {:.3f} bpb  |g| {:.2f}  lr {:.1e}  {}", format_count(progress.step),
-                  format_count(config_.total_steps()), readable_bytes(progress.bytes), report.loss / std::numbers::ln2,
+                  format_count(config_.total_steps()), format_bytes(progress.bytes), report.loss / std::numbers::ln2,
                   report.gradient_norm, report.learning_rate, format_byte_rate(bytes_.rate()));
   if (share_of_limit() >= 0) text += fmt::format("  {:.0f}% of GEMM", 100 * share_of_limit());
-  return text + fmt::format("  {}  {} left", readable_bytes(resident_bytes()), format_duration(steps_.seconds_left()));
+  return text + fmt::format("  {}  {} left", format_bytes(resident_bytes()), format_duration(steps_.seconds_left()));
 }
 
 void RunLog::metrics(int64_t step, const Metrics& metrics) {

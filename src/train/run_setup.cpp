@@ -6,11 +6,12 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/machine.h"
 #include "config/config_json.h"
 #include "config/presets.h"
-#include "report/number_format.h"
 #include "report/progress.h"
 
 namespace pmnet {
@@ -137,8 +138,8 @@ RunData open_run_data(const TrainConfig& config, const std::function<void()>& po
   const PackCallback progress = [&](const PackProgress& done) {
     poll();
     line.update([&] {
-      return fmt::format("packing the data: {} of {}", readable_bytes(done.input_bytes),
-                         readable_bytes(done.total_input_bytes));
+      return fmt::format("packing the data: {} of {}", format_bytes(done.input_bytes),
+                         format_bytes(done.total_input_bytes));
     });
   };
   Corpus corpus = open_corpus(spec, progress);

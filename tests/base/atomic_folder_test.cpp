@@ -13,8 +13,9 @@
 #include <random>
 
 #include "base/file_calls.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/in_child.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -44,10 +45,6 @@ char version_in(const fs::path& target) {
     all += text;
   }
   return all.find_first_not_of(all[0]) == std::string::npos ? all[0] : '?';
-}
-
-size_t entries_in(const fs::path& folder) {
-  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
 }
 
 // Faults, counted over all calls of a process. Static: FileCalls holds plain function pointers.
@@ -106,28 +103,6 @@ void install_faults() {
         return -1;
       },
   };
-}
-
-// Hundreds of saves wait for the disk at every sync; what they test does not depend on it, so memory will do.
-fs::path fast_parent() { return ::access("/dev/shm", W_OK) == 0 ? fs::path("/dev/shm") : fs::temp_directory_path(); }
-
-// Runs `action` in a process of its own; gives its exit code, or 128 + signal.
-template <typename Action>
-int in_child(const Action& action) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    try {
-      action();
-    } catch (const UserError&) {
-      ::_exit(2);
-    } catch (...) {
-      ::_exit(3);
-    }
-    ::_exit(0);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 struct Crashes {
@@ -190,8 +165,8 @@ TEST(AtomicFolder, DoesNotDeleteWhatItDoesNotKnow) {
   std::ofstream(folder / "run/thesis.txt") << "years of work";
   EXPECT_EQ(user_error_of([&] { save(folder / "run", 'b'); }),
             (folder / "run").string() +
-                " already exists and holds thesis.txt, which saving would delete; choose another folder or move that "
-                "away.");
+                ": already exists and holds thesis.txt, which saving would delete; choose another folder or move that "
+                "file away");
   EXPECT_EQ(version_in(folder / "run"), 'a');
   AtomicFolder replacement(folder / "run");
   replacement.commit(Replace::kAnything);

@@ -7,8 +7,8 @@
 #include <fstream>
 
 #include "base/file_calls.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -29,10 +29,10 @@ TEST(FileReader, RefusesWhatIsNotARegularFile) {
   const TemporaryFolder folder;
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_EQ(user_error_of([&] { FileReader reader(folder / "absent"); }),
-            "cannot open " + (folder / "absent").string() + ": No such file or directory.");
-  EXPECT_NE(user_error_of([&] { FileReader reader(folder.path()); }).find("it is a folder"), std::string::npos);
-  EXPECT_NE(user_error_of([&] { FileReader reader(folder / "pipe"); }).find("not a regular file"), std::string::npos);
-  EXPECT_NE(user_error_of([&] { FileReader reader("/dev/zero"); }).find("not a regular file"), std::string::npos);
+            (folder / "absent").string() + ": cannot open: No such file or directory; check the path");
+  EXPECT_NE(user_error_of([&] { FileReader reader(folder.path()); }).find("is a folder; name"), std::string::npos);
+  EXPECT_NE(user_error_of([&] { FileReader reader(folder / "pipe"); }).find("name a regular file"), std::string::npos);
+  EXPECT_NE(user_error_of([&] { FileReader reader("/dev/zero"); }).find("name a regular file"), std::string::npos);
 }
 
 TEST(FileReader, AFileCutOffMeanwhileIsAnError) {
@@ -44,8 +44,7 @@ TEST(FileReader, AFileCutOffMeanwhileIsAnError) {
     std::filesystem::resize_file(folder / "a", size);
     std::string text(10'000, '\0');
     EXPECT_EQ(user_error_of([&] { reader.read_at(0, text.data(), text.size()); }),
-              fmt::format("{}: ends at byte {}, {} bytes short; it was cut off while being read, so fetch or save it "
-                          "again.",
+              fmt::format("{}: ends at byte {}, {} bytes short, cut off while being read; fetch or save it again",
                           (folder / "a").string(), size, 10'000 - size));
   }
 }
@@ -93,7 +92,7 @@ TEST(FileWriter, AFullDiskSaysWhatIsNeededAndWhatIsFree) {
   };
   FileWriter writer(folder / "b", 2'500'000);
   const std::string during = user_error_of([&] { writer.write("abc"); });
-  EXPECT_NE(during.find((folder / "b").string() + ": No space left on device (need 2.5 MB, have "), std::string::npos)
+  EXPECT_NE(during.find((folder / "b").string() + ": cannot write: No space left on device (need 2.5 MB, have "), std::string::npos)
       << during;
 }
 
@@ -102,12 +101,6 @@ TEST(FileWriter, NeverOverwrites) {
   std::ofstream(folder / "a") << "precious";
   EXPECT_NE(user_error_of([&] { FileWriter writer(folder / "a"); }).find("File exists"), std::string::npos);
   EXPECT_EQ(read_file(folder / "a", 100), "precious");
-}
-
-TEST(ReadableBytes, PicksTheUnit) {
-  EXPECT_EQ(readable_bytes(999), "999 bytes");
-  EXPECT_EQ(readable_bytes(1500), "1.5 kB");
-  EXPECT_EQ(readable_bytes(64'000'000), "64.0 MB");
 }
 
 }  // namespace

@@ -4,8 +4,8 @@
 
 #include <fstream>
 
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -49,7 +49,7 @@ TEST(Json, ReadsFilesUpToALimit) {
   const TemporaryFolder folder;
   std::ofstream(folder / "a.json") << "[1, 2]";
   EXPECT_EQ(read_json(folder / "a.json")[1], 2);
-  EXPECT_NE(user_error_of([&] { read_json(folder / "a.json", 5); }).find("at most 5 bytes"), std::string::npos);
+  EXPECT_NE(user_error_of([&] { read_json(folder / "a.json", 5); }).find("the 5 bytes allowed"), std::string::npos);
 }
 
 TEST(JsonFields, CollectsEveryProblem) {

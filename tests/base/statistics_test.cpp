@@ -52,7 +52,7 @@ TEST(Statistics, ShareIntervalIsWilsons) {
 TEST(Median, IsTheMiddleOne) {
   EXPECT_EQ(median({3}), 3);
   EXPECT_EQ(median({5, 1, 3}), 3);
-  EXPECT_EQ(median({4, 1, 3, 2}), 3);
+  EXPECT_EQ(median({4, 1, 3, 2}), 2.5);
 }
 
 }  // namespace

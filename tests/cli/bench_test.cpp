@@ -6,8 +6,8 @@
 
 #include "base/file.h"
 #include "model/model_folder.h"
-#include "cli/program.h"
-#include "temporary_folder.h"
+#include "support/program.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -56,7 +56,7 @@ TEST(Bench, RefusesWhatItDoesNotKnow) {
 }
 
 // Of the parameters of two models, relative to the largest of each tensor.
-double largest_difference(const std::string& one, const std::string& other) {
+double largest_parameter_difference(const std::string& one, const std::string& other) {
   const auto wanted = load_model(one).model->named_parameters(), found = load_model(other).model->named_parameters();
   double largest = 0;
   for (size_t i = 0; i < wanted.size(); ++i) {
@@ -84,7 +84,7 @@ TEST(Quantize, WritesAModelThatLoadsAndSaysWhatItCosts) {
                   .output.find("first 100 bytes"),
               std::string::npos);
     EXPECT_EQ(run_program("generate " + out + " hello --max-bytes 4 --raw --seed 1").exit_code, 0);
-    EXPECT_LE(largest_difference(model, out), type == "bf16" ? 1.0 / 256 : 1.0 / 64) << type;
+    EXPECT_LE(largest_parameter_difference(model, out), type == "bf16" ? 1.0 / 256 : 1.0 / 64) << type;
   }
   expect_user_error("quantize " + model + " --to int3 --out " + model + "-x", "int3");
   expect_user_error("quantize " + folder.path().string() + "/none --out " + model + "-x", "not a folder");

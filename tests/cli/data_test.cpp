@@ -1,17 +1,16 @@
 #include <fstream>
 
-#include "cli/program.h"
-#include "temporary_folder.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/program.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
 
-void write_text(const std::filesystem::path& path, const std::string& text) { std::ofstream(path) << text; }
-
 void expect_output(const ProgramResult& result, std::initializer_list<std::string> parts) {
   EXPECT_EQ(result.exit_code, 0) << result.output;
-  for (const std::string& part : parts)
-    EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
+  expect_mentions(result.output, parts);
 }
 
 TEST(Data, StoriesAreWrittenExaminedAndPacked) {
@@ -34,11 +33,11 @@ TEST(Data, StoriesAreWrittenExaminedAndPacked) {
 TEST(Data, StatSaysWhatIsSkippedAndRefused) {
   const TemporaryFolder folder;
   const std::string here = folder.path().string();
-  write_text(folder / "a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\"}\n{\"prompt\": \"p\", \"completion\": \"c\"}\n");
-  write_text(folder / "b.bin", "\xFF\xFE");
+  write_file(folder / "a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\"}\n{\"prompt\": \"p\", \"completion\": \"c\"}\n");
+  write_file(folder / "b.bin", "\xFF\xFE");
   expect_output(run_program(fmt::format("data stat {}", here)),
                 {"skipped  1 x empty or null text", "ids 256 and 257", "prompts  1 documents"});
-  write_text(folder / "c.gz", "not gzip");
+  write_file(folder / "c.gz", "not gzip");
   const ProgramResult result = run_program(fmt::format("data stat {}", here));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.output.find("1 of 3 files cannot be read"), std::string::npos) << result.output;
@@ -46,8 +45,8 @@ TEST(Data, StatSaysWhatIsSkippedAndRefused) {
 
 TEST(Data, MistakesAreTold) {
   const TemporaryFolder folder;
-  write_text(folder / "a.jsonl", "{\"body\": \"one\"}\n");
-  write_text(folder / "empty.txt", "");
+  write_file(folder / "a.jsonl", "{\"body\": \"one\"}\n");
+  write_file(folder / "empty.txt", "");
   const std::string here = folder.path().string();
   expect_user_error("data stat /no/such/place", "/no/such/place");
   expect_user_error(fmt::format("data pack {}/a.jsonl --out {}/a.pmshard", here, here), "--text-field");

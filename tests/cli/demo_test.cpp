@@ -1,5 +1,5 @@
-#include "cli/program.h"
-#include "temporary_folder.h"
+#include "support/program.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

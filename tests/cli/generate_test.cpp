@@ -1,7 +1,7 @@
 #include <fstream>
 
-#include "cli/program.h"
-#include "temporary_folder.h"
+#include "support/program.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/program.h"
+#include "support/program.h"
 
 namespace pmnet {
 namespace {

@@ -1,9 +1,9 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "cli/program.h"
-#include "io/python.h"
-#include "temporary_folder.h"
+#include "support/program.h"
+#include "support/python.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

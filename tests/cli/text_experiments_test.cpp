@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
-#include "cli/program.h"
-#include "temporary_folder.h"
+#include "support/program.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

@@ -8,11 +8,12 @@
 #include <map>
 #include <thread>
 
-#include "cli/program.h"
 #include "config/train_options.h"
 #include "report/metrics_log.h"
+#include "support/files.h"
+#include "support/program.h"
+#include "support/run_files.h"
 #include "train/run_checkpoint.h"
-#include "train/run_files.h"
 
 namespace pmnet {
 namespace {

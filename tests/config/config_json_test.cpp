@@ -6,7 +6,7 @@
 #include <set>
 
 #include "config/presets.h"
-#include "user_error_of.h"
+#include "support/errors.h"
 
 namespace pmnet {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "config/config_json.h"
 #include "config/costs.h"
-#include "user_error_of.h"
+#include "support/errors.h"
 
 namespace pmnet {
 namespace {

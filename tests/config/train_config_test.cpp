@@ -7,8 +7,8 @@
 #include <set>
 
 #include "config/train_options.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -18,10 +18,6 @@ TrainConfig sound() {
   config.preset = "tiny";
   config.inputs = {"a.txt"};
   return config;
-}
-
-void expect_mentions(const std::string& text, std::initializer_list<const char*> parts) {
-  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
 TEST(TrainConfig, DefaultsAreSoundOnceModelAndDataAreNamed) {

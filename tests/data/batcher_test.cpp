@@ -6,8 +6,11 @@
 #include <numeric>
 #include <set>
 
+#include "base/hash.h"
 #include "data/data_files.h"
 #include "data/permutation.h"
+#include "support/errors.h"
+#include "support/files.h"
 
 namespace pmnet {
 namespace {
@@ -42,7 +45,7 @@ struct Texts {
 
 std::vector<size_t> uneven_sizes(size_t count) {
   std::vector<size_t> sizes;
-  for (size_t i = 0; i < count; ++i) sizes.push_back(1 + mix_bits(i) % 97);
+  for (size_t i = 0; i < count; ++i) sizes.push_back(1 + splitmix64(i) % 97);
   sizes[count / 2] = 1000;
   return sizes;
 }

@@ -6,7 +6,11 @@
 
 #include <fstream>
 
+#include "base/hash.h"
+#include "base/machine.h"
 #include "data/data_files.h"
+#include "support/errors.h"
+#include "support/files.h"
 
 namespace pmnet {
 namespace {
@@ -82,7 +86,7 @@ TEST(CompressedFiles, FlippedBitsAreNeverReadAsOtherText) {
     int refused = 0;
     for (int i = 0; i < 400; ++i) {
       std::string damaged = whole;
-      damaged[mix_bits(i) % damaged.size()] ^= static_cast<char>(1 << i % 8);
+      damaged[splitmix64(i) % damaged.size()] ^= static_cast<char>(1 << i % 8);
       write_file(folder / name, damaged);
       Documents documents;
       if (user_error_of([&] { documents = read_documents(folder / name); }) != "(no error)")
@@ -109,8 +113,8 @@ TEST(Jsonl, TakesTheTextFieldAndFormsOfLines) {
              "\xEF\xBB\xBF{\"id\": 1, \"text\": \"one\\n\"}\r\n\n  \n{\"text\":\"zw\\u00f6i "
              "\\ud83d\\ude00\",\"meta\":{\"text\":[1]}}\n"
              "{\"text\": \"last\"}");
-  write_file(folder / "a.jsonl.gz", gzip(read_whole(folder / "a.jsonl")));
-  write_file(folder / "a.ndjson.zst", zstd(read_whole(folder / "a.jsonl")));
+  write_file(folder / "a.jsonl.gz", gzip(whole_file(folder / "a.jsonl")));
+  write_file(folder / "a.ndjson.zst", zstd(whole_file(folder / "a.jsonl")));
   const Documents expected = {"one\n", "zwöi 😀", "last"};
   for (const char* name : {"a.jsonl", "a.jsonl.gz", "a.ndjson.zst"}) EXPECT_EQ(read_documents(folder / name), expected);
 }
@@ -240,12 +244,6 @@ TEST(Streaming, FileThatShrinksMeanwhileIsAnErrorNamingIt) {
                     }
                   }),
                   {"a.txt", "cut off"});
-}
-
-uint64_t resident_bytes() {
-  uint64_t pages = 0, resident = 0;
-  std::ifstream("/proc/self/statm") >> pages >> resident;
-  return resident * static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 TEST(Streaming, MemoryStaysFlatOverHundredsOfMegabytes) {

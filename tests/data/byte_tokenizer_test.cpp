@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "config/presets.h"
-#include "user_error_of.h"
+#include "support/errors.h"
 
 namespace pmnet {
 namespace {

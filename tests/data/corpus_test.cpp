@@ -8,6 +8,8 @@
 #include "data/corpus_stat.h"
 #include "data/data_files.h"
 #include "data/stories.h"
+#include "support/errors.h"
+#include "support/files.h"
 
 namespace pmnet {
 namespace {

@@ -10,24 +10,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/hash.h"
 #include "data/byte_source.h"
 #include "data/permutation.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet::testing {
 
 namespace fs = std::filesystem;
-
-inline void write_file(const std::string& path, std::string_view bytes) {
-  fs::create_directories(fs::path(path).parent_path());
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-inline std::string read_whole(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 inline std::string gzip(std::string_view bytes) {
   z_stream state{};
@@ -56,7 +47,7 @@ inline std::string zstd(std::string_view bytes) {
 inline std::string random_text(uint64_t seed, size_t size) {
   std::string text(size, ' ');
   for (size_t i = 0; i < size; ++i) {
-    const uint64_t draw = mix_bits(seed, i);
+    const uint64_t draw = splitmix64(seed, i);
     text[i] = draw % 7 == 0 ? ' ' : static_cast<char>('a' + draw / 7 % 26);
   }
   return text;
@@ -75,11 +66,6 @@ inline std::vector<std::string> read_documents(const std::string& path, const Re
 inline std::vector<std::string> read_documents(const std::string& path, const ReadOptions& options = {}) {
   SkipLog skips;
   return read_documents(path, options, skips);
-}
-
-inline void expect_mentions(const std::string& sentence, std::initializer_list<std::string> parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(sentence.find(part), std::string::npos) << "no '" << part << "' in: " << sentence;
 }
 
 }  // namespace pmnet::testing

@@ -2,8 +2,11 @@
 
 #include <cstdlib>
 
+#include "base/hash.h"
 #include "data/data_files.h"
 #include "data/parquet_reader.h"
+#include "support/errors.h"
+#include "support/files.h"
 
 namespace pmnet {
 namespace {
@@ -86,7 +89,7 @@ TEST_F(Parquet, TruncatedAndForeignFilesAreRefused) {
   run_python(
       "pq.write_table(pa.table({'text': ['document %d' % i for i in range(3000)]}), 'a.parquet', "
       "row_group_size=500)\n");
-  const std::string whole = read_whole(folder_ / "a.parquet");
+  const std::string whole = whole_file(folder_ / "a.parquet");
   for (int percent = 0; percent < 100; ++percent) {
     write_file(folder_ / "cut.parquet", whole.substr(0, whole.size() * percent / 100));
     expect_mentions(user_error_of([&] { read_documents(folder_ / "cut.parquet"); }), {"cut.parquet", "Parquet"});
@@ -104,11 +107,11 @@ TEST_F(Parquet, MutatedFilesNeverCrash) {
   run_python(
       "pq.write_table(pa.table({'text': ['document %d' % i for i in range(200)]}), 'a.parquet', row_group_size=50, "
       "compression='snappy', write_page_checksum=True)\n");
-  const std::string whole = read_whole(folder_ / "a.parquet");
+  const std::string whole = whole_file(folder_ / "a.parquet");
   int refused = 0;
   for (int i = 0; i < 2000; ++i) {
     std::string damaged = whole;
-    for (int k = 0; k <= i % 3; ++k) damaged[mix_bits(i, k) % damaged.size()] = static_cast<char>(mix_bits(k, i));
+    for (int k = 0; k <= i % 3; ++k) damaged[splitmix64(i, k) % damaged.size()] = static_cast<char>(splitmix64(k, i));
     write_file(folder_ / "bad.parquet", damaged);
     refused += user_error_of([&] { read_documents(folder_ / "bad.parquet"); }) != "(no error)";
   }

@@ -7,6 +7,8 @@
 
 #include "data/data_files.h"
 #include "data/shard_cache.h"
+#include "support/errors.h"
+#include "support/files.h"
 
 namespace pmnet {
 namespace {
@@ -86,7 +88,7 @@ TEST(Shard, UnfinishedLeavesNothingBehind) {
 TEST(Shard, EveryDamageToTheIndexIsRefused) {
   const TemporaryFolder folder;
   write_shard(folder / "a.pmshard");
-  const std::string whole = read_whole(folder / "a.pmshard");
+  const std::string whole = whole_file(folder / "a.pmshard");
   const size_t data_bytes = Shard(folder / "a.pmshard").data_bytes();
   for (size_t at = data_bytes; at < whole.size(); ++at) {
     for (const int bit : {0, 7}) {
@@ -105,7 +107,7 @@ TEST(Shard, EveryDamageToTheIndexIsRefused) {
 TEST(Shard, LyingSizesWithARightChecksumAreRefused) {
   const TemporaryFolder folder;
   write_shard(folder / "a.pmshard");
-  const std::string whole = read_whole(folder / "a.pmshard");
+  const std::string whole = whole_file(folder / "a.pmshard");
   for (size_t field = 0; field < 5; ++field) {
     for (const uint64_t lie : {~uint64_t{0}, uint64_t{1} << 63, uint64_t{1} << 61, uint64_t{0}}) {
       std::string damaged = whole;
@@ -119,7 +121,7 @@ TEST(Shard, LyingSizesWithARightChecksumAreRefused) {
 TEST(Shard, DamagedTextIsFoundWhenRead) {
   const TemporaryFolder folder;
   write_shard(folder / "a.pmshard");
-  std::string damaged = read_whole(folder / "a.pmshard");
+  std::string damaged = whole_file(folder / "a.pmshard");
   damaged[1'000'000] ^= 1;
   write_file(folder / "bad.pmshard", damaged);
   expect_mentions(user_error_of([&] { read_documents(folder / "bad.pmshard"); }),

@@ -7,10 +7,10 @@
 #include <algorithm>
 #include <random>
 
-#include "model/model_folder.h"
 #include "engine/stop_strings.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "model/model_folder.h"
+#include "support/errors.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

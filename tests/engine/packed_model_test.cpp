@@ -7,8 +7,8 @@
 #include "config/presets.h"
 #include "model/model_folder.h"
 #include "model/pmnet.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

@@ -7,7 +7,7 @@
 #include <map>
 #include <set>
 
-#include "user_error_of.h"
+#include "support/errors.h"
 
 namespace pmnet {
 namespace {

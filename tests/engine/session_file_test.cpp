@@ -8,10 +8,10 @@
 #include "engine/session.h"
 #include "model/model_folder.h"
 #include "model/tensors.h"
-#include "one_thread.h"
-#include "small_model.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/one_thread.h"
+#include "support/small_model.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

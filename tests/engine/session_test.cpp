@@ -3,9 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "engine/packed_model.h"
-#include "one_thread.h"
-#include "small_model.h"
-#include "user_error_of.h"
+#include "support/differences.h"
+#include "support/errors.h"
+#include "support/one_thread.h"
+#include "support/small_model.h"
 
 namespace pmnet {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "eval/eval_report.h"
 #include "eval/line_scores.h"
-#include "small_model.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/small_model.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

@@ -10,8 +10,8 @@
 #include "eval/inspect_drawings.h"
 #include "eval/inspect_page.h"
 #include "ops/ops.h"
-#include "small_model.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/small_model.h"
 
 namespace pmnet {
 namespace {

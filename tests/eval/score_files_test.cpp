@@ -4,8 +4,8 @@
 
 #include "eval/curves.h"
 #include "eval/routing.h"
-#include "small_model.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/small_model.h"
 
 namespace pmnet {
 namespace {

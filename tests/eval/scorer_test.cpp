@@ -4,9 +4,9 @@
 #include <numbers>
 
 #include "config/presets.h"
-#include "fixture.h"
-#include "small_model.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/fixture.h"
+#include "support/small_model.h"
 
 namespace pmnet {
 namespace {

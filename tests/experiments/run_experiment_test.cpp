@@ -8,8 +8,8 @@
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/json.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

@@ -6,10 +6,10 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "model/model_folder.h"
-#include "experiments/recall/recall.h"
 #include "experiments/framework/run_experiment.h"
-#include "temporary_folder.h"
+#include "experiments/recall/recall.h"
+#include "model/model_folder.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "experiments/copy/copy_task.h"
 #include "experiments/recall/recall_task.h"
-#include "small_model.h"
+#include "support/small_model.h"
 
 namespace pmnet {
 namespace {

@@ -8,8 +8,9 @@
 #include "config/costs.h"
 #include "config/presets.h"
 #include "safetensors_bytes.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -38,7 +39,7 @@ class Shards : public testing::Test {
   fs::path folder() const { return outside_ / "model"; }
 
   std::string verdict(const json& index) {
-    write_bytes(folder() / "model.safetensors.index.json", index.dump());
+    write_file(folder() / "model.safetensors.index.json", index.dump());
     const std::string error = user_error_of([&] { TensorSet::open(folder()); });
     const std::string where = (folder() / "model.safetensors.index.json").string() + ": ";
     return error.starts_with(where) ? error.substr(where.size()) : error;
@@ -98,7 +99,7 @@ TEST_F(Shards, LinksOfADownloadCacheAreFollowed) {
     fs::rename(folder() / name, outside_ / "repo/blobs" / name);
     fs::create_symlink(fs::path("../../blobs") / name, snapshot / name);
   }
-  write_bytes(snapshot / "model.safetensors.index.json", json{{"weight_map", map_}}.dump());
+  write_file(snapshot / "model.safetensors.index.json", json{{"weight_map", map_}}.dump());
   EXPECT_EQ(TensorSet::open(snapshot).tensors().size(), 3u);
 }
 
@@ -160,7 +161,7 @@ TEST(TensorSet, SaysWhatIsWrongWithAFolder) {
             name + "/absent: does not exist; a model folder or a .safetensors file is needed.");
   EXPECT_EQ(user_error_of([&] { TensorSet::open(folder.path()); }),
             name + ": is not a model folder: it has neither model.safetensors nor model.safetensors.index.json.");
-  write_bytes(folder / "pytorch_model.bin", "PK");
+  write_file(folder / "pytorch_model.bin", "PK");
   EXPECT_NE(user_error_of([&] { TensorSet::open(folder.path()); }).find("only pytorch_model.bin, a pickle file"),
             std::string::npos);
 }

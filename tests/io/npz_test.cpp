@@ -5,9 +5,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "io/python.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/python.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

@@ -17,8 +17,4 @@ inline std::string safetensors_bytes(const std::string& header, const std::strin
   return little_endian(header.size()) + header + data;
 }
 
-inline void write_bytes(const std::filesystem::path& file, const std::string& bytes) {
-  std::ofstream(file, std::ios::binary) << bytes;
-}
-
 }  // namespace pmnet

@@ -2,8 +2,9 @@
 
 #include "io/safetensors.h"
 #include "safetensors_bytes.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 std::string verdict(const std::string& bytes) {
   const TemporaryFolder folder;
   const std::string file = folder / "x.safetensors";
-  write_bytes(file, bytes);
+  write_file(file, bytes);
   const std::string error = user_error_of([&] { SafetensorsFile::open(file); });
   if (error == "(no error)") return "";
   EXPECT_EQ(error.substr(0, file.size() + 2), file + ": ");
@@ -216,7 +217,7 @@ TEST(MalformedSafetensors, PickleIsRefusedWithAdvice) {
   const TemporaryFolder folder;
   for (const std::string& magic : {std::string("PK\x03\x04"), std::string("\x80\x02}q")}) {
     for (const char* name : {"model.pt", "pytorch_model.bin", "x"}) {
-      write_bytes(folder / name, magic + "rest of the file");
+      write_file(folder / name, magic + "rest of the file");
       const std::string error = user_error_of([&] { SafetensorsFile::open(folder / name); });
       EXPECT_NE(error.find("is a PyTorch pickle file, which can run any code"), std::string::npos) << error;
       EXPECT_NE(error.find("save_file(torch.load("), std::string::npos) << error;
@@ -229,7 +230,7 @@ TEST(MalformedSafetensors, CutOffWhileBeingRead) {
   const std::string file = folder / "x.safetensors";
   const std::string bytes = safetensors_bytes("{" + tensor("a", "U8", "[1000]", 0, 1000) + "}", std::string(1000, 'x'));
   for (int cut = 1; cut <= 100; ++cut) {
-    write_bytes(file, bytes);
+    write_file(file, bytes);
     const SafetensorsFile opened = SafetensorsFile::open(file);
     std::filesystem::resize_file(file, bytes.size() - cut * 10);
     std::string into(1000, '\0');

@@ -4,9 +4,10 @@
 
 #include "io/safetensors.h"
 #include "mutations.h"
-#include "python.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/python.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -16,7 +17,7 @@ constexpr const char* kAccepted = "(no error)";
 // The error for the file, having read every tensor of an accepted one.
 std::string verdict(const std::filesystem::path& file, const std::string& bytes) {
   std::filesystem::remove(file);  // writing over a file makes some file systems wait for the disk
-  write_bytes(file, bytes);
+  write_file(file, bytes);
   return user_error_of([&] {
     const SafetensorsFile opened = SafetensorsFile::open(file);
     for (const TensorInfo& info : opened.tensors()) {

@@ -8,10 +8,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "python.h"
 #include "safetensors_bytes.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/python.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -130,7 +131,7 @@ TEST(Safetensors, OpeningNeedsLittleMoreMemoryThanTheFile) {
     header += fmt::format(R"("layer.{}.weight":{{"dtype":"U8","shape":[0,1],"data_offsets":[0,0]}},)", i);
   }
   header.back() = '}';
-  write_bytes(folder / "a.safetensors", safetensors_bytes(header, ""));
+  write_file(folder / "a.safetensors", safetensors_bytes(header, ""));
   const size_t file_bytes = header.size() + 8;
   header = {};
   const pid_t child = ::fork();

@@ -1,7 +1,8 @@
 // The Transformer and Mamba baselines against Hugging Face's outputs, through both paths of every op.
 #include <gtest/gtest.h>
 
-#include "fixture.h"
+#include "support/differences.h"
+#include "support/fixture.h"
 
 namespace pmnet {
 namespace {
@@ -26,7 +27,7 @@ class Baseline : public testing::TestWithParam<Case> {
 
 TEST_P(Baseline, LogitsMatch) {
   const at::NoGradGuard no_grad;
-  EXPECT_LE(max_difference(model_->logits(ids_), fixture_.expected.at("logits")), 1e-4);
+  EXPECT_LE(largest_difference(model_->logits(ids_), fixture_.expected.at("logits")), 1e-4);
 }
 
 TEST_P(Baseline, LossAndEveryGradientMatch) {
@@ -35,7 +36,7 @@ TEST_P(Baseline, LossAndEveryGradientMatch) {
   options.training = true;
   const Tensor losses = model_->losses(ids_, next_byte_targets(ids_), nullptr, options);
   const Tensor loss = losses.sum() / (ids_.size(0) * (ids_.size(1) - 1));
-  EXPECT_LE(max_difference(loss.detach().view({1}), fixture_.expected.at("loss")), 1e-5);
+  EXPECT_LE(largest_difference(loss.detach().view({1}), fixture_.expected.at("loss")), 1e-5);
   loss.backward();
   for (const auto& [name, parameter] : model_->named_parameters()) {
     ASSERT_TRUE(parameter.grad().defined()) << name;
@@ -53,7 +54,7 @@ TEST_P(Baseline, StreamedLogitsMatch) {
     pieces.push_back(model_->logits(ids_.narrow(1, first, chunk), &state));
     first += chunk;
   }
-  EXPECT_LE(max_difference(at::cat(pieces, 1), fixture_.expected.at("logits_streamed")), 1e-4);
+  EXPECT_LE(largest_difference(at::cat(pieces, 1), fixture_.expected.at("logits_streamed")), 1e-4);
   EXPECT_TRUE(state.positions.eq(ids_.size(1)).all().item<bool>());
 }
 
@@ -72,15 +73,15 @@ TEST_P(Baseline, ChunksGiveTheGradientsOfTheWhole) {
       first += chunk;
     }
     total.backward();
-    NamedTensors found;
+    TensorMap found;
     model_->visit([&](const std::string& name, Tensor& parameter) {
       found[name] = parameter.grad().clone();
       parameter.mutable_grad().reset();
     });
     return found;
   };
-  const NamedTensors whole = gradients({70});
-  const NamedTensors pieces = gradients({1, 2, 0, 1, 33, 32, 1});
+  const TensorMap whole = gradients({70});
+  const TensorMap pieces = gradients({1, 2, 0, 1, 33, 32, 1});
   for (const auto& [name, gradient] : whole) EXPECT_LE(relative_difference(pieces.at(name), gradient), 1e-5) << name;
 }
 
@@ -90,7 +91,7 @@ TEST_P(Baseline, ByteByByteGivesTheLogitsOfTheWhole) {
   const Tensor whole = model_->logits(ids_);
   const auto read = [&](State& state, int64_t byte) {
     const Tensor logits = model_->logits(ids_.narrow(1, byte, 1), &state);
-    EXPECT_LE(max_difference(logits, whole.narrow(1, byte, 1)), 2e-5) << "byte " << byte;
+    EXPECT_LE(largest_difference(logits, whole.narrow(1, byte, 1)), 2e-5) << "byte " << byte;
   };
   State state = model_->initial_state(ids_.size(0)), copy;
   for (int64_t byte = 0; byte < ids_.size(1); ++byte) {
@@ -113,8 +114,9 @@ TEST_P(Baseline, PaddingLeavesNoTrace) {
   for (int64_t row = 0; row < 2; ++row) {
     State alone = model_->initial_state(1);
     const Tensor logits = model_->logits(head.narrow(0, row, 1).narrow(1, 0, ends[row]), &alone);
-    EXPECT_LE(max_difference(padded_logits.narrow(0, row, 1).narrow(1, 0, ends[row]), logits), 2e-5) << row;
-    EXPECT_LE(max_difference(continued.narrow(0, row, 1), model_->logits(tail.narrow(0, row, 1), &alone)), 2e-5) << row;
+    EXPECT_LE(largest_difference(padded_logits.narrow(0, row, 1).narrow(1, 0, ends[row]), logits), 2e-5) << row;
+    EXPECT_LE(largest_difference(continued.narrow(0, row, 1), model_->logits(tail.narrow(0, row, 1), &alone)), 2e-5)
+        << row;
     EXPECT_EQ(padded.positions[row].item<int64_t>(), ends[row] + 20);
   }
 }
@@ -131,18 +133,18 @@ TEST(MambaInitialization, FollowsTheRecipeAndTheSeedAlone) {
   const auto initialized = [&](uint64_t seed) {
     auto model = make_model(config);
     model->initialize(seed);
-    NamedTensors tensors;
+    TensorMap tensors;
     for (const auto& [name, parameter] : model->named_parameters()) tensors[name] = parameter;
     return tensors;
   };
-  const NamedTensors weights = initialized(1), again = initialized(1), other = initialized(2);
+  const TensorMap weights = initialized(1), again = initialized(1), other = initialized(2);
   for (const auto& [name, tensor] : weights) EXPECT_TRUE(tensor.equal(again.at(name))) << name;
   EXPECT_FALSE(weights.at("backbone.embeddings.weight").equal(other.at("backbone.embeddings.weight")));
 
   const std::string mixer = "backbone.layers.1.mixer.";
   EXPECT_FALSE(weights.at(mixer + "in_proj.weight").equal(weights.at("backbone.layers.0.mixer.in_proj.weight")));
   const Tensor states = at::arange(1, config.state_size + 1, at::kFloat);
-  EXPECT_LE(max_difference(weights.at(mixer + "A_log").exp(), states.expand({config.intermediate_size, -1})), 1e-5);
+  EXPECT_LE(largest_difference(weights.at(mixer + "A_log").exp(), states.expand({config.intermediate_size, -1})), 1e-5);
   EXPECT_TRUE(weights.at(mixer + "D").eq(1).all().item<bool>());
   const Tensor steps = at::softplus(weights.at(mixer + "dt_proj.bias"));
   EXPECT_GE(steps.min().item<double>(), config.time_step_min * 0.999);
@@ -160,7 +162,7 @@ TEST(TransformerInitialization, PadRowStartsAtZeroAndBiasesToo) {
   ASSERT_EQ(config.pad_token_id, 0);
   auto model = make_model(config);
   model->initialize(3);
-  NamedTensors weights;
+  TensorMap weights;
   for (const auto& [name, parameter] : model->named_parameters()) weights[name] = parameter;
   const Tensor embedding = weights.at("model.embed_tokens.weight");
   EXPECT_TRUE(embedding[0].eq(0).all().item<bool>());

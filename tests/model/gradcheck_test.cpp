@@ -1,10 +1,10 @@
 // The whole model in double against central differences: normalisation off (it is deliberately not the derivative),
 // routes frozen (an argmax has none).
-#include "gradcheck.h"
+#include "support/gradcheck.h"
 
 #include <gtest/gtest.h>
 
-#include "small_model.h"
+#include "support/small_model.h"
 
 namespace pmnet {
 namespace {

@@ -6,7 +6,8 @@
 
 #include "config/presets.h"
 #include "ops/ops.h"
-#include "small_model.h"
+#include "support/differences.h"
+#include "support/small_model.h"
 
 namespace pmnet {
 namespace {

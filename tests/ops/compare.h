@@ -3,8 +3,9 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include "gradcheck.h"
 #include "ops/ops.h"
+#include "support/differences.h"
+#include "support/gradcheck.h"
 
 namespace pmnet::ops {
 
@@ -54,7 +55,7 @@ struct Difference {
 };
 
 // The largest difference of an implementation in float from the reference in double. NaN counts as infinite.
-inline Difference largest_difference(const TensorFunction& function, const std::vector<Tensor>& inputs) {
+inline Difference difference_from_reference(const TensorFunction& function, const std::vector<Tensor>& inputs) {
   const auto want =
       values_and_gradients(function, inputs, at::kDouble, Implementation::kReference, Layout::kContiguous);
   const size_t num_outputs = want.size() - inputs.size();
@@ -66,12 +67,11 @@ inline Difference largest_difference(const TensorFunction& function, const std::
         EXPECT_EQ(got[i].sizes(), want[i].sizes());
         if (want[i].numel() == 0 || got[i].sizes() != want[i].sizes()) continue;
         const double scale = std::max(want[i].abs().max().item<double>(), 1.0);
-        const double error = (got[i].to(at::kDouble) - want[i]).detach().abs().max().item<double>() / scale;
+        const double error = largest_difference(got[i], want[i]) / scale;
         if (error <= worst.error) continue;
-        worst = {std::isnan(error) ? INFINITY : error,
-                 fmt::format("{}, {}: {} {}", implementation == Implementation::kFast ? "fast" : "reference",
-                             layout == Layout::kStrided ? "strided" : "contiguous",
-                             i < num_outputs ? "output" : "gradient", i < num_outputs ? i : i - num_outputs)};
+        worst = {error, fmt::format("{}, {}: {} {}", implementation == Implementation::kFast ? "fast" : "reference",
+                                    layout == Layout::kStrided ? "strided" : "contiguous",
+                                    i < num_outputs ? "output" : "gradient", i < num_outputs ? i : i - num_outputs)};
       }
     }
   }
@@ -82,7 +82,7 @@ constexpr double kFloatLimit = 1e-5;
 
 inline void expect_op_agrees(const TensorFunction& function, const std::vector<Tensor>& inputs,
                              double limit = kFloatLimit) {
-  const Difference difference = largest_difference(function, inputs);
+  const Difference difference = difference_from_reference(function, inputs);
   EXPECT_LE(difference.error, limit) << difference.where;
 }
 

@@ -5,19 +5,12 @@
 #include <fstream>
 
 #include "base/file.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
-
-void expect_part(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << part << "\n--- in ---\n" << text;
-}
-
-void write(const std::filesystem::path& file, const std::string& bytes) {
-  std::ofstream(file, std::ios::binary) << bytes;
-}
 
 const std::string kPng("\x89PNG\r\n\x1A\n rest");
 
@@ -67,10 +60,10 @@ TEST(HtmlPage, NoTextBecomesMarkup) {
   EXPECT_EQ(html.find("<script"), html.npos);
   EXPECT_EQ(html.find('\x01'), html.npos);
   EXPECT_EQ(html.find('\xFF'), html.npos);
-  expect_part(
+  expect_mentions(
       html,
-      "&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;amp; *a* _b_ `c` [d](e) \xEF\xBF\xBD\xEF\xBF\xBD");
-  expect_part(markdown, "&lt;script>alert('x')&lt;/script>\"&amp;amp; \\*a\\* \\_b\\_ \\`c\\` \\[d\\](e)");
+      {"&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;amp; *a* _b_ `c` [d](e) \xEF\xBF\xBD\xEF\xBF\xBD"});
+  expect_mentions(markdown, {"&lt;script>alert('x')&lt;/script>\"&amp;amp; \\*a\\* \\_b\\_ \\`c\\` \\[d\\](e)"});
 }
 
 TEST(HtmlPage, LineStartsMeanNothingInMarkdown) {
@@ -79,20 +72,20 @@ TEST(HtmlPage, LineStartsMeanNothingInMarkdown) {
     page.paragraph(text);
   const std::string markdown = page.markdown(".");
   for (const char* part : {"\n\\# not", "\n\\- no item", "\n12\\. no", "\n\\> no quote", "\ntwo lines\n"})
-    expect_part(markdown, part);
+    expect_mentions(markdown, {part});
 }
 
 TEST(HtmlPage, FenceOutlivesBackticks) {
   HtmlPage page("t");
   page.preformatted("````\ncode");
-  expect_part(page.markdown("."), "\n`````text\n````\ncode\n`````\n");
+  expect_mentions(page.markdown("."), {"\n`````text\n````\ncode\n`````\n"});
 }
 
 TEST(HtmlPage, PicturesAreHeldByThePageAndLinkedByTheTwin) {
   const TemporaryFolder folder;
   std::filesystem::create_directory(folder / "plots");
-  write(folder / "plots/a b.svg", "<?xml?><svg></svg>");
-  write(folder / "c.png", kPng);
+  write_file(folder / "plots/a b.svg", "<?xml?><svg></svg>");
+  write_file(folder / "c.png", kPng);
   HtmlPage page("t");
   page.picture(folder / "plots/a b.svg", "curve of \"x\"");
   page.picture(folder / "c.png", "second");
@@ -100,22 +93,22 @@ TEST(HtmlPage, PicturesAreHeldByThePageAndLinkedByTheTwin) {
   page.write_markdown(folder / "report.md");
   const std::string html = read_file(folder / "report.html", 1 << 20),
                     markdown = read_file(folder / "report.md", 1 << 20);
-  expect_part(html, "src=\"data:image/svg+xml;base64,PD94bWw/Pjxzdmc+PC9zdmc+\" alt=\"curve of &quot;x&quot;\"");
-  expect_part(html, "src=\"data:image/png;base64,iVBORw0KGgogcmVzdA==\"");
+  expect_mentions(html, {"src=\"data:image/svg+xml;base64,PD94bWw/Pjxzdmc+PC9zdmc+\" alt=\"curve of &quot;x&quot;\""});
+  expect_mentions(html, {"src=\"data:image/png;base64,iVBORw0KGgogcmVzdA==\""});
   EXPECT_EQ(html.find(folder.path().string()), html.npos);
-  expect_part(markdown, "![curve of \"x\"](plots/a%20b.svg)\n");
-  expect_part(markdown, "![second](c.png)\n");
+  expect_mentions(markdown, {"![curve of \"x\"](plots/a%20b.svg)\n"});
+  expect_mentions(markdown, {"![second](c.png)\n"});
 }
 
 TEST(HtmlPage, PicturesThatAreNoneAreRefused) {
   const TemporaryFolder folder;
-  write(folder / "a.png", "<svg></svg>");
-  write(folder / "a.svg", "text");
-  write(folder / "a.gif", kPng);
+  write_file(folder / "a.png", "<svg></svg>");
+  write_file(folder / "a.svg", "text");
+  write_file(folder / "a.gif", kPng);
   HtmlPage page("t");
   for (const char* name : {"a.png", "a.svg", "a.gif"})
-    expect_part(user_error_of([&] { page.picture(folder / name, ""); }), "expected a picture");
-  expect_part(user_error_of([&] { page.picture(folder / "none.svg", ""); }), "none.svg");
+    expect_mentions(user_error_of([&] { page.picture(folder / name, {""}); }), "expected a picture");
+  expect_mentions(user_error_of([&] { page.picture(folder / "none.svg", {""}); }), "none.svg");
 }
 
 TEST(HtmlPage, TrustedMarkupAndStylePassUnchanged) {
@@ -123,8 +116,8 @@ TEST(HtmlPage, TrustedMarkupAndStylePassUnchanged) {
   page.style(".mine { color: red; }");
   page.markup("<svg><circle r=\"1\"/></svg>", "a circle\n");
   page.markup("<hr>", "");
-  expect_part(page.html(), ".mine { color: red; }</style>");
-  expect_part(page.html(), "<svg><circle r=\"1\"/></svg><hr>");
+  expect_mentions(page.html(), {".mine { color: red; }</style>"});
+  expect_mentions(page.html(), {"<svg><circle r=\"1\"/></svg><hr>"});
   EXPECT_EQ(page.markdown("."), "# t\n\na circle\n");
 }
 
@@ -133,7 +126,7 @@ TEST(HtmlPage, AFailedWriteLeavesTheOldPage) {
   HtmlPage("old").write_html(folder / "page.html");
   HtmlPage("new").write_html(folder / "page.html");
   EXPECT_NE(user_error_of([&] { HtmlPage("x").write_html(folder / "page.html/inside.html"); }), "(no error)");
-  expect_part(read_file(folder / "page.html", 1 << 20), "<h1>new</h1>");
+  expect_mentions(read_file(folder / "page.html", 1 << 20), {"<h1>new</h1>"});
   size_t files = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++files;
   EXPECT_EQ(files, 1u);

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "base/file_calls.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

@@ -6,8 +6,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -27,11 +28,6 @@ LineChart example() {
 }
 
 bool have_gnuplot() { return std::system("gnuplot --version >/dev/null 2>&1") == 0; }
-
-std::string whole_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 TEST(Plot, ScriptHoldsAxesBandsMarkersAndQuotedNames) {
   const std::string script = chart_script({example(), example()}, "out.svg");

@@ -7,16 +7,12 @@
 #include <fstream>
 
 #include "base/file_calls.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
-
-std::string whole_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 template <typename T>
 T read_as(const std::string& bytes, size_t at) {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "model/tensors.h"
-#include "temporary_folder.h"
-#include "user_error_of.h"
+#include "support/errors.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {

@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "base/error.h"
+#include "support/errors.h"
 #include "train/gradient_reducer.h"
-#include "user_error_of.h"
 
 namespace pmnet {
 namespace {

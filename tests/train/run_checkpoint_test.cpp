@@ -10,10 +10,11 @@
 #include <random>
 #include <set>
 
-#include "fixture.h"
-#include "train/run_files.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/fixture.h"
+#include "support/run_files.h"
 #include "train/run_folder.h"
-#include "user_error_of.h"
 
 namespace pmnet {
 namespace {

@@ -11,10 +11,11 @@
 #include "model/model_folder.h"
 #include "model/tensors.h"
 #include "report/metrics_log.h"
+#include "support/errors.h"
+#include "support/files.h"
+#include "support/run_files.h"
 #include "train/run_checkpoint.h"
-#include "train/run_files.h"
 #include "train/run_folder.h"
-#include "user_error_of.h"
 
 namespace pmnet {
 namespace {

@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "counting_allocator.h"
-#include "one_thread.h"
-#include "small_model.h"
+#include "support/counting_allocator.h"
+#include "support/differences.h"
+#include "support/one_thread.h"
+#include "support/small_model.h"
 
 namespace pmnet {
 namespace {

@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "model/model_folder.h"
-#include "fixture.h"
+#include "support/fixture.h"
+#include "support/run_files.h"
 #include "train/batch_source.h"
-#include "train/run_files.h"
 #include "train/run_setup.h"
 
 namespace pmnet {
@@ -84,7 +84,7 @@ double worst_relative(const std::vector<double>& a, const std::vector<double>& b
 }
 
 TEST(Trainer, ReproducesTheRecordedTrace) {
-  const auto trace = load_tensors(std::filesystem::path(PMNET_FIXTURES) / "base" / "training.safetensors");
+  const auto trace = read_tensors(std::filesystem::path(PMNET_FIXTURES) / "base" / "training.safetensors");
   const Fixture fixture = load_fixture("base");
   const Tensor ids = fixture.expected.at("input_ids");
   Batch batch;

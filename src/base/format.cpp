@@ -1,10 +1,8 @@
-#include "report/number_format.h"
+#include "base/format.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
-
-#include "base/file.h"
 
 namespace pmnet {
 namespace {
@@ -42,9 +40,21 @@ std::string format_duration(double seconds) {
   return fmt::format("{} d {:02} h", days, hours % 24);
 }
 
+std::string format_bytes(uint64_t bytes) {
+  if (bytes < 1000) return fmt::format("{} bytes", bytes);
+  double amount = static_cast<double>(bytes);
+  const char* unit = "";
+  for (const char* next : {"kB", "MB", "GB", "TB", "PB", "EB"}) {
+    if (amount < 1000) break;
+    amount /= 1000;
+    unit = next;
+  }
+  return fmt::format("{:.1f} {}", amount, unit);
+}
+
 std::string format_byte_rate(double bytes_per_second) {
   if (!std::isfinite(bytes_per_second) || bytes_per_second < 0) return "unknown";
-  return readable_bytes(static_cast<uint64_t>(std::min(bytes_per_second, 1e18))) + "/s";
+  return format_bytes(static_cast<uint64_t>(std::min(bytes_per_second, 1e18))) + "/s";
 }
 
 std::string format_count(uint64_t count) {

@@ -7,9 +7,11 @@
 #include <iterator>
 #include <string>
 
+#include "base/hash.h"
 #include "config/train_config.h"
 #include "data/permutation.h"
-#include "temporary_folder.h"
+#include "support/files.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 
@@ -18,7 +20,7 @@ inline std::string some_text(size_t lines) {
   constexpr const char* kWords[] = {"the", "river", "runs", "under", "a", "bridge", "and", "nobody", "knows", "why"};
   std::string text;
   for (size_t line = 0; line < lines; ++line) {
-    for (uint64_t word = 0; word < 4 + line % 7; ++word) text += kWords[mix_bits(line, word) % 10] + std::string(" ");
+    for (uint64_t word = 0; word < 4 + line % 7; ++word) text += kWords[splitmix64(line, word) % 10] + std::string(" ");
     text += line % 9 == 8 ? "\n\n" : "\n";
   }
   return text;
@@ -48,10 +50,5 @@ struct RunFiles {
     config.threads = 1;
   }
 };
-
-inline std::string whole_file(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 }  // namespace pmnet

@@ -2,10 +2,11 @@
 #pragma once
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <string>
+#include <utility>
+
+#include "base/subprocess.h"
 
 namespace pmnet {
 
@@ -15,14 +16,8 @@ struct ProgramResult {
 };
 
 inline ProgramResult run_shell(const std::string& command) {
-  ProgramResult result;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return result;
-  char buffer[4096];
-  for (size_t got; (got = fread(buffer, 1, sizeof(buffer), pipe)) > 0;) result.output.append(buffer, got);
-  const int status = pclose(pipe);
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  return result;
+  ChildResult child = run_child({"sh", "-c", command});
+  return {child.exit_code, std::move(child.output)};
 }
 
 inline ProgramResult run_program(const std::string& arguments) {

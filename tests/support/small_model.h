@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "model/pmnet.h"
+#include "support/differences.h"
 
 namespace pmnet {
 
@@ -52,10 +53,6 @@ inline std::shared_ptr<PMNet> small_model(const PmnetConfig& config, uint64_t se
 
 inline Tensor random_ids(const PmnetConfig& config, int64_t batch, int64_t time, uint64_t seed = 2) {
   return at::randint(0, config.vocab_size, {batch, time}, at::make_generator<at::CPUGeneratorImpl>(seed), at::kLong);
-}
-
-inline double largest_difference(const Tensor& a, const Tensor& b) {
-  return (a - b).detach().abs().max().item<double>();
 }
 
 }  // namespace pmnet

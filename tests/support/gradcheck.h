@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "one_thread.h"
+#include "support/one_thread.h"
 
 namespace pmnet {
 

@@ -1,0 +1,8 @@
+#pragma once
+
+namespace pmnet {
+
+// Seconds of a clock that never jumps; only differences mean something.
+double steady_seconds();
+
+}  // namespace pmnet
