@@ -19,7 +19,7 @@
 #include "experiments/framework/task_training.h"
 #include "model/model_folder.h"
 #include "report/curves.h"
-#include "train/evaluator.h"
+#include "train/validation.h"
 
 namespace pmnet {
 
@@ -163,7 +163,7 @@ json CompareExperiment::train(const std::string& name, int64_t seed, PartContext
   options.framing = {.bos = reference.bos_token_id, .eos = reference.eos_token_id, .pad = 0};
   const auto batcher = std::make_shared<Batcher>(texts.train, options);
   training.batch = [batcher](int64_t step, int64_t) { return batcher->make(step); };
-  const auto evaluator = std::make_shared<Evaluator>(texts.held_out, training.config, options.framing, context.group());
+  const auto evaluator = std::make_shared<Validation>(texts.held_out, training.config, options.framing, context.group());
   training.evaluate = [evaluator, &context](const LanguageModel& model, int64_t) {
     const std::optional<double> bits = evaluator->bits_per_byte(model, context.stop());
     if (!bits) throw StopRequested{};

@@ -10,12 +10,9 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "config/costs.h"
-#include "data/permutation.h"
 #include "model/model_folder.h"
 #include "report/progress.h"
-#include "train/batch_source.h"
-#include "train/run_checkpoint.h"
-#include "train/trainer.h"
+#include "train/loop.h"
 
 namespace pmnet {
 
@@ -30,83 +27,89 @@ std::unique_ptr<LanguageModel> new_model(const TaskTraining& training) {
   return model;
 }
 
-class TaskRun {
+// One training of a task on the shared loop: makes its batches, judges it, and remembers where its curriculum stands.
+class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
  public:
   TaskRun(const TaskTraining& training, PartContext& context)
-      : training_(training), config_(training.config), context_(context), checkpoints_(context.folder() / "ckpt") {}
+      : training_(training), config_(training.config), context_(context), checkpoints_(context.folder() / "ckpt") {
+    config_.checkpoint_every = 0;
+    config_.keep = 1;
+    config_.keep_best = false;  // evaluate() keeps the best weights in <folder>/model
+  }
 
   TaskOutcome train() {
     open();
-    while (!ended_ && progress().step < config_.total_steps()) step();
+    const LoopEnd end = loop_->run(*this, *this);
+    if (end == LoopEnd::kStopped) {
+      loop_->save();
+      loop_->require_saved();
+      throw StopRequested{};
+    }
+    outcome_.diverged = end == LoopEnd::kNotFinite;
     finish();
     return outcome_;
   }
 
  private:
-  TrainerProgress& progress() { return trainer_->progress(); }
+  const TrainerProgress& progress() const { return loop_->progress(); }
 
   void open() {
     clean_checkpoints(checkpoints_);
     const auto newest =
         newest_checkpoint(checkpoints_, [&](const std::string& text) { context_.print("warning: " + text); });
+    if (newest) set_aside_newer(checkpoints_, newest->step);
     model_ = newest ? load_model(newest->folder).model : new_model(training_);
-    trainer_ = std::make_unique<Trainer>(*model_, config_, context_.group());
     outcome_.best_score = -std::numeric_limits<double>::infinity();
-    if (newest) {
-      progress() = newest->progress;
-      load_optimizer(newest->folder, trainer_->optimizer());
-      restore(json::parse(newest->record.settings));
-    }
+    loop_.emplace(TrainingLoop::Setup{.model = *model_,
+                                      .model_config = training_.model,
+                                      .config = config_,
+                                      .checkpoints = checkpoints_,
+                                      .group = context_.group(),
+                                      .stop = context_.stop(),
+                                      .hooks = *this});
+    if (newest) loop_->resume(*newest);
     log_ = std::make_unique<MetricsLog>((context_.folder() / "metrics.jsonl").string(), newest ? progress().step : -1);
-    saved_step_ = newest ? progress().step : -1;
-    started_ = saved_at_ = steady_seconds();
+    started_ = steady_seconds();
   }
 
-  void step() {
-    const Batch batch = training_.batch(progress().step, outcome_.stage);
-    const StepReport report = trainer_->step(batch, context_.stop());
-    if (report.outcome == StepOutcome::kStopped) {
-      save();
-      throw StopRequested{};
-    }
+  std::optional<Batch> next(int64_t step, StopCheck&) override { return training_.batch(step, outcome_.stage); }
+
+  void on_step(const Batch& batch, const StepReport& report, double) override {
     batch_hash_ = splitmix64(batch_hash_, batch.hash);
     log_->write(
         progress().step,
         {{"train/loss", report.loss}, {"train/grad_norm", report.gradient_norm}, {"train/lr", report.learning_rate}});
-    show(report.loss);
-    if (progress().not_finite_in_a_row >= config_.max_not_finite) {
-      outcome_.diverged = ended_ = true;
-    } else if (progress().step % config_.eval_every == 0 || progress().step == config_.total_steps()) {
-      evaluate();
-    }
-    if (steady_seconds() - saved_at_ > 60 * config_.checkpoint_minutes) save();
+    const double share = static_cast<double>(progress().step) / static_cast<double>(config_.total_steps());
+    context_.progress(share, fmt::format("step {}/{}, loss {:.3f}, score {:.3f}", progress().step,
+                                         config_.total_steps(), report.loss, score_));
   }
 
-  void evaluate() {
-    const TaskTraining::Evaluation found = training_.evaluate(*model_, outcome_.stage);
+  void on_warning(const std::string& sentence) override { context_.print("warning: " + sentence); }
+
+  std::optional<Evaluation> evaluate(const LanguageModel& model, int64_t step, StopCheck&) override {
+    TaskTraining::Evaluation found;
+    try {
+      found = training_.evaluate(model, outcome_.stage);
+    } catch (const StopRequested&) {
+      return std::nullopt;
+    }
     Metrics metrics = found.metrics;
     metrics.emplace_back("eval/score", found.score);
     metrics.emplace_back("eval/stage", static_cast<double>(outcome_.stage));
-    log_->write(progress().step, metrics);
+    log_->write(step, metrics);
     score_ = found.score;
     if (found.score > outcome_.best_score) {
       outcome_.best_score = found.score;
-      outcome_.best_step = progress().step;
+      outcome_.best_step = step;
       save_model(context_.folder() / "model", *model_, training_.model);
     }
     if (found.next_stage) outcome_.stage += 1;
-    ended_ = found.finished;
-  }
-
-  void show(double loss) {
-    const double share = static_cast<double>(progress().step) / static_cast<double>(config_.total_steps());
-    context_.progress(share, fmt::format("step {}/{}, loss {:.3f}, score {:.3f}", progress().step,
-                                         config_.total_steps(), loss, score_));
+    return Evaluation{.bits_per_byte = std::nullopt, .finished = found.finished};
   }
 
   double seconds() const { return seconds_before_ + steady_seconds() - started_; }
 
-  json state() const {
+  json extra_state() const override {
     return {{"stage", outcome_.stage},
             {"best_score", std::isfinite(outcome_.best_score) ? json(outcome_.best_score) : json()},
             {"best_step", outcome_.best_step},
@@ -115,24 +118,13 @@ class TaskRun {
             {"seconds", seconds()}};
   }
 
-  void restore(const json& state) {
+  void restore(const json& state) override {
     outcome_.stage = state.at("stage");
     if (!state.at("best_score").is_null()) outcome_.best_score = state.at("best_score");
     outcome_.best_step = state.at("best_step");
     score_ = state.at("score");
     batch_hash_ = state.at("batch_hash");
     seconds_before_ = state.at("seconds");
-  }
-
-  void save() {
-    if (saved_step_ == progress().step || progress().step == 0) return;
-    RunRecord record;
-    record.settings = state().dump();  // of this kind of training: where its curriculum stands
-    save_run_checkpoint(checkpoint_folder(checkpoints_, progress().step), *model_, training_.model,
-                        trainer_->optimizer(), std::nullopt, progress(), record);
-    prune_checkpoints(checkpoints_, /*keep=*/1, /*best_step=*/-1);
-    saved_step_ = progress().step;
-    saved_at_ = steady_seconds();
   }
 
   void finish() {
@@ -169,18 +161,16 @@ class TaskRun {
   PartContext& context_;
   fs::path checkpoints_;
   std::unique_ptr<LanguageModel> model_;
-  std::unique_ptr<Trainer> trainer_;
+  std::optional<TrainingLoop> loop_;
   std::unique_ptr<MetricsLog> log_;
   TaskOutcome outcome_;
   uint64_t batch_hash_ = 0;
   double score_ = 0;
-  bool ended_ = false;
-  int64_t saved_step_ = -1;
-  double started_ = 0, saved_at_ = 0, seconds_before_ = 0;
+  double started_ = 0, seconds_before_ = 0;
 };
 
 // A smaller batch of the same kind, every byte of which counts: to time a step with.
-Batch corner(const Batch& batch, int64_t rows, int64_t context) {
+Batch shrink_batch(const Batch& batch, int64_t rows, int64_t context) {
   Batch cut;
   cut.rows = rows;
   cut.context = context;
@@ -235,7 +225,7 @@ double time_task_step(const TaskTraining& training) {
   const int64_t context = std::clamp(affordable(training_flop_per_byte(training.model, whole.context)),
                                      std::min(kLeastContext, whole.context), whole.context);
   const int64_t rows = std::clamp<int64_t>(affordable(flop_of_row(context)), 1, whole.rows);
-  const Batch batch = corner(whole, rows, context);
+  const Batch batch = shrink_batch(whole, rows, context);
   const std::unique_ptr<LanguageModel> model = new_model(training);
   ProcessGroup group;
   StopCheck stop(group);

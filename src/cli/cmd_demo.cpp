@@ -21,6 +21,7 @@
 #include "report/curves.h"
 #include "report/table.h"
 #include "report/text_chart.h"
+#include "train/estimate.h"
 #include "train/run.h"
 
 namespace pmnet {

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "cli/commands.h"
 #include "config/train_options.h"
+#include "train/estimate.h"
 #include "train/run.h"
 
 namespace pmnet {
@@ -34,6 +35,9 @@ TrainConfig merge(const TrainArguments& arguments) {
   if (!arguments.run_file.empty()) read_run_file(config, arguments.run_file);
   for (const auto& [key, values] : arguments.flags) set_option(config, key, values, "the option for " + key);
   for (const std::string& assignment : arguments.assignments) set_option(config, assignment);
+  if (arguments.request.resume && !std::filesystem::exists(saved) && config.inputs.empty())
+    fail("{}: there is no run to resume; check --out, or start a run with --preset and --data",
+         arguments.request.out.string());
   return config;
 }
 
@@ -56,7 +60,11 @@ void report(const RunSummary& summary, const RunRequest& request) {
                "those before it. Lower optimizer.lr, or look at the data\n",
                summary.step);
   else if (summary.end == End::kStopped)
-    fmt::print("stopped at step {}; go on with: pmnet train --out {} --resume\n", summary.step, request.out.string());
+    fmt::print("stopped at step {}; continue with: pmnet train --out {} --resume\n", summary.step,
+               request.out.string());
+  else if (summary.end == End::kFinishedBefore)
+    fmt::print("finished already at step {}; --steps N with a larger N continues the run\n",
+               format_count(summary.step));
   else
     fmt::print("finished {} steps in {}\n", format_count(summary.step), format_duration(summary.seconds));
   if (summary.validation_bpb) fmt::print("held-out text      {:.4f} bits per byte\n", *summary.validation_bpb);
@@ -75,11 +83,11 @@ void train(const TrainArguments& arguments) {
     ProcessGroup group(launch, std::chrono::seconds(config.timeout_seconds), config.device == "cuda");
     if (arguments.dry_run) {
       const RunEstimate estimate = estimate_run(config, arguments.request.force, group);
-      if (group.leads()) print_estimate(estimate);
+      if (group.is_rank0()) print_estimate(estimate);
       return;
     }
     const RunSummary summary = run_training(config, arguments.request, group);
-    if (group.leads()) report(summary, arguments.request);
+    if (group.is_rank0()) report(summary, arguments.request);
     if (summary.end == RunSummary::End::kNotFinite) throw CommandFailed{kNotFiniteExit};
   } catch (const PeerLost& lost) {
     // Threads of the group may still wait for the rank that is gone; leaving in order would wait for them.

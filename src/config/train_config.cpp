@@ -155,6 +155,16 @@ int64_t TrainConfig::total_steps() const {
   return 0;
 }
 
+int64_t TrainConfig::positions_before(int64_t step) const {
+  const std::vector<ContextStage> all = stages();
+  int64_t positions = 0;
+  for (size_t i = 0; i < all.size() && all[i].first_step < step; ++i) {
+    const int64_t end = i + 1 < all.size() ? std::min(step, all[i + 1].first_step) : step;
+    positions += (end - all[i].first_step) * batch * all[i].context;
+  }
+  return positions;
+}
+
 std::vector<std::string> TrainConfig::problems(int64_t world) const {
   Problems found;
   check_model(*this, found);

@@ -91,6 +91,8 @@ struct TrainConfig {
   std::vector<ContextStage> stages() const;
   int64_t longest_context() const;
   int64_t total_steps() const;
+  // Bytes that the first `step` steps put through the model, all ranks together, whether they count in the loss or not.
+  int64_t positions_before(int64_t step) const;
   // Samples of one forward pass on one of `world` ranks.
   int64_t rows_per_pass(int64_t world) const { return batch / world / accumulation; }
 

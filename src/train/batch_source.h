@@ -1,4 +1,4 @@
-// Documents -> this rank's batches step by step, and their rows as tensors.
+// Documents -> the batches of this rank, step by step, made ahead of time by a thread.
 #pragma once
 #include <memory>
 #include <optional>
@@ -6,37 +6,24 @@
 
 #include "config/train_config.h"
 #include "data/batcher.h"
-#include "train/sequence_loss.h"
-#include "train/stop_check.h"
+#include "train/loop.h"
 
 namespace pmnet {
 
-// Some rows of a batch on the model's device.
-struct BatchPart {
-  SequenceBatch sequence;         // unscored targets are -1
-  std::optional<Tensor> lengths;  // when some row is shorter than the context
-  std::vector<int64_t> samples;
-};
-BatchPart part_of(const Batch& batch, int64_t first_row, int64_t rows, at::Device device);
-
-int64_t scored_bytes(const Batch& batch);
-
-class BatchSource {
+class BatchSource : public BatchProvider {
  public:
   BatchSource(std::shared_ptr<const DocumentSet> documents, const TrainConfig& config, const Framing& framing,
-              const ProcessGroup& group, int64_t first_step);
+              const ProcessGroup& group);
 
-  // The batch of the next step; empty when asked to stop.
-  std::optional<Batch> next(StopCheck& stop);
+  std::optional<Batch> next(int64_t step, StopCheck& stop) override;
 
  private:
-  void enter_stage();
+  void enter_stage(int64_t step);
 
   std::shared_ptr<const DocumentSet> documents_;
   BatchOptions options_;
   std::vector<ContextStage> stages_;
   size_t stage_ = 0;
-  int64_t step_;
   std::unique_ptr<BatchQueue> queue_;
 };
 

@@ -1,3 +1,5 @@
+#include "train/estimate.h"
+
 #include <fmt/ranges.h>
 
 #include "base/clock.h"
@@ -6,7 +8,6 @@
 #include "base/stop_signal.h"
 #include "report/progress.h"
 #include "train/batch_source.h"
-#include "train/run.h"
 #include "train/run_setup.h"
 #include "train/trainer.h"
 
@@ -15,7 +16,7 @@ namespace pmnet {
 RunEstimate estimate_run(const TrainConfig& config, bool force, ProcessGroup& group) {
   constexpr double kWorthRepeating = 10;  // seconds; the first step also pays for warming up
   const StopSignals signals;
-  group.together([&] {
+  group.run_everywhere([&] {
     if (const auto problems = config.problems(group.world()); !problems.empty()) fail("{}", fmt::join(problems, "; "));
   });
   choose_threads(config, group.launch());
@@ -24,7 +25,7 @@ RunEstimate estimate_run(const TrainConfig& config, bool force, ProcessGroup& gr
   RunData data;
   StopCheck stop(group);
   try {
-    group.together([&] {
+    group.run_everywhere([&] {
       const ModelConfig model = model_config_of(config);
       estimate.parameters = parameter_count(model);
       estimate.memory = training_memory(config, model, group.launch());
@@ -36,9 +37,9 @@ RunEstimate estimate_run(const TrainConfig& config, bool force, ProcessGroup& gr
       loaded = make_run_model(config, group);
     });
     Trainer trainer(*loaded.model, config, group);
-    BatchSource source(data.train, config, framing_of(*loaded.model), group, 0);
+    BatchSource source(data.train, config, framing_of(*loaded.model), group);
     for (int attempt = 0; attempt < 2; ++attempt) {
-      const std::optional<Batch> batch = source.next(stop);
+      const std::optional<Batch> batch = source.next(attempt, stop);
       const double start = steady_seconds();
       if (trainer.step(batch.value_or(Batch{}), stop).outcome == StepOutcome::kStopped) throw StopRequested{};
       estimate.seconds_per_step = steady_seconds() - start;

@@ -1,9 +1,10 @@
+#include "train/launch.h"
+
 #include <charconv>
 #include <cstdlib>
 #include <string>
 
 #include "base/error.h"
-#include "train/process_group.h"
 
 namespace pmnet {
 

@@ -13,17 +13,26 @@
 #endif
 #include <unistd.h>
 
+#include <atomic>
+#include <condition_variable>
 #include <cstring>
-#include <optional>
+#include <future>
+#include <mutex>
+#include <thread>
 
 #include "base/error.h"
+#include "base/stop_signal.h"
 
 namespace pmnet {
 
 namespace {
 
-// Reading and packing data at the start of a run, or saving, may take long on one rank.
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+// Reading and packing data at the start of a run, or saving, may take this long on one rank while the others wait.
 constexpr std::chrono::minutes kPatience{30};
+constexpr const char* kStopKey = "stop";
 
 // c10d binds its store to every interface. On one machine nobody else should reach it.
 int listen_on_loopback(int port) {
@@ -43,12 +52,89 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 std::vector<uint8_t> bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
 
+// Counts up in the store while the process runs, so that the others can tell a busy rank from one that hangs.
+class Heartbeat {
+ public:
+  Heartbeat(c10::intrusive_ptr<c10d::Store> store, int rank, std::chrono::seconds timeout)
+      : thread_([this, store = std::move(store), rank,
+                 interval = std::min<Clock::duration>(1s, Clock::duration(timeout) / 4)] {
+          std::unique_lock lock(mutex_);
+          try {
+            do store->add(key(rank), 1);
+            while (!ended_.wait_for(lock, interval, [this] { return end_; }));
+          } catch (const std::exception&) {  // the store is gone: the next exchange reports it
+          }
+        }) {}
+  ~Heartbeat() {
+    {
+      const std::lock_guard lock(mutex_);
+      end_ = true;
+    }
+    ended_.notify_one();
+    thread_.join();
+  }
+
+  static std::string key(int rank) { return fmt::format("alive/{}", rank); }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;
+  std::thread thread_;
+};
+
+// One exchange of texts. It runs in a thread, because a store whose process hangs never answers.
+class TextGather {
+ public:
+  TextGather(c10::intrusive_ptr<c10d::Store> store, const Launch& launch, int64_t number, std::chrono::seconds timeout)
+      : store_(std::move(store)), launch_(launch), number_(number), timeout_(timeout) {}
+
+  std::vector<std::string> run(const std::string& text) {
+    store_->set(key(launch_.rank), bytes_of(text));
+    std::vector<std::string> all;
+    for (int r = 0; r < launch_.world; ++r) {
+      wait_for(r);
+      const std::vector<uint8_t> bytes = store_->get(key(r));
+      all.emplace_back(bytes.begin(), bytes.end());
+    }
+    return all;
+  }
+  Clock::time_point answered() const { return answered_; }  // when the store last did
+
+ private:
+  std::string key(int r) const { return fmt::format("exchange/{}/{}", number_, r); }
+
+  void wait_for(int r) const {
+    const Clock::time_point begin = Clock::now();
+    Clock::time_point alive = begin;
+    int64_t beats = 0;
+    for (Clock::duration pause = 1ms; !store_->check({key(r)}); pause = std::min<Clock::duration>(2 * pause, 100ms)) {
+      answered_ = Clock::now();
+      if (StopSignals::requested()) store_->set(kStopKey, bytes_of("1"));
+      if (const int64_t now = store_->add(Heartbeat::key(r), 0); now != beats) {
+        beats = now;
+        alive = answered_;
+      }
+      if (answered_.load() - alive > timeout_) throw std::runtime_error(fmt::format("rank {} hangs", r));
+      if (answered_.load() - begin > kPatience) throw std::runtime_error(fmt::format("rank {} takes too long", r));
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  Launch launch_;
+  int64_t number_;
+  std::chrono::seconds timeout_;
+  mutable std::atomic<Clock::time_point> answered_{Clock::now()};
+};
+
 }  // namespace
 
 struct ProcessGroup::Backend {
   c10::intrusive_ptr<c10d::Store> store;
   c10::intrusive_ptr<c10d::Backend> gloo;
   c10::intrusive_ptr<c10d::Backend> nccl;  // null unless asked for and built in
+  std::unique_ptr<Heartbeat> heartbeat;
 
   c10d::Backend& for_tensor(const at::Tensor& tensor) { return tensor.is_cuda() && nccl ? *nccl : *gloo; }
 };
@@ -81,6 +167,7 @@ ProcessGroup::ProcessGroup(const Launch& launch, std::chrono::seconds timeout, b
 #else
     if (cuda) fail("this build has no NCCL; configure it with -DPMNET_CUDA=ON to train on several CUDA devices");
 #endif
+    backend_->heartbeat = std::make_unique<Heartbeat>(backend_->store, launch_.rank, timeout);
   } catch (const UserError&) {
     throw;
   } catch (const std::exception& error) {
@@ -141,50 +228,49 @@ std::vector<at::Tensor> ProcessGroup::gather(const at::Tensor& tensor) {
   }
 }
 
-std::vector<std::string> ProcessGroup::exchange(const std::string& text) {
+std::vector<std::string> ProcessGroup::all_gather_text(const std::string& text) {
   if (!backend_) return {text};
-  const auto key = [&](int r) { return fmt::format("exchange/{}/{}", exchanges_, r); };
-  std::vector<std::string> all;
+  const auto gather = std::make_shared<TextGather>(backend_->store, launch_, exchanges_++, timeout_);
+  std::packaged_task<std::vector<std::string>()> task([gather, text] { return gather->run(text); });
+  std::future<std::vector<std::string>> result = task.get_future();
+  std::thread(std::move(task)).detach();
   try {
-    backend_->store->set(key(rank()), bytes_of(text));
-    for (int r = 0; r < world(); ++r) {
-      backend_->store->wait({key(r)}, kPatience);
-      const std::vector<uint8_t> bytes = backend_->store->get(key(r));
-      all.emplace_back(bytes.begin(), bytes.end());
-    }
+    while (result.wait_for(100ms) != std::future_status::ready)
+      if (Clock::now() - gather->answered() > timeout_) throw std::runtime_error("the store does not answer");
+    return result.get();
   } catch (const std::exception& error) {
     lost("talking to the ranks", error);
   }
-  ++exchanges_;
-  return all;
 }
 
-void ProcessGroup::agree(const std::string& what, const std::string& value) {
-  const std::vector<std::string> all = exchange(value);
+void ProcessGroup::require_equal(const std::string& what, const std::string& value) {
+  const std::vector<std::string> all = all_gather_text(value);
   for (int r = 1; r < world(); ++r)
     if (all[r] != all[0])
       fail("rank 0 and rank {} have different {}: {} and {}; start every rank with the same arguments and files", r,
            what, all[0], all[r]);
 }
 
-void ProcessGroup::together(const std::function<void()>& action) {
+void ProcessGroup::run_everywhere(const std::function<void()>& action) {
   constexpr const char* kFine = "+";
-  std::string problem;
+  if (!backend_) return action();
+  std::exception_ptr failure;
+  std::string problem = kFine;
   try {
     action();
-  } catch (const UserError& error) {
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
     problem = error.what();
   }
-  if (!backend_ && !problem.empty()) throw UserError(problem);
-  const std::vector<std::string> all = exchange(problem.empty() ? kFine : problem);
-  if (!problem.empty()) throw UserError(problem);
+  const std::vector<std::string> all = all_gather_text(problem);
+  if (failure) std::rethrow_exception(failure);
   for (int r = 0; r < world(); ++r)
     if (all[r] != kFine) fail("stopped because of rank {}: {}", r, all[r]);
 }
 
-void ProcessGroup::lead(const std::function<void()>& action) {
-  together([&] {
-    if (leads()) action();
+void ProcessGroup::run_on_rank0(const std::function<void()>& action) {
+  run_everywhere([&] {
+    if (is_rank0()) action();
   });
 }
 
@@ -199,7 +285,7 @@ void ProcessGroup::announce_stop() {
   if (!backend_ || stop_seen_) return;
   stop_seen_ = true;
   try {
-    backend_->store->set("stop", bytes_of("1"));
+    backend_->store->set(kStopKey, bytes_of("1"));
   } catch (const std::exception& error) {
     lost("talking to the ranks", error);
   }
@@ -208,7 +294,7 @@ void ProcessGroup::announce_stop() {
 bool ProcessGroup::stop_announced() {
   if (!backend_ || stop_seen_) return stop_seen_;
   try {
-    stop_seen_ = backend_->store->check({"stop"});
+    stop_seen_ = backend_->store->check({kStopKey});
   } catch (const std::exception& error) {
     lost("talking to the ranks", error);
   }

@@ -10,24 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "train/launch.h"
+
 namespace pmnet {
-
-struct Launch {
-  int rank = 0;
-  int world = 1;
-  int local_rank = 0;
-  int local_world = 1;  // ranks on this machine
-  std::string address;
-  int port = 0;
-  std::string attempt;       // torchrun counts restarts
-  bool store_given = false;  // the launcher runs the store at that address
-};
-
-// The ranks are on one machine and need not be reachable from others.
-bool is_loopback(const std::string& address);
-
-// From the environment; half of it, or nonsense, is a UserError.
-Launch launch_from_environment();
 
 // Another rank died, hung for longer than the time-out, or cannot be reached.
 struct PeerLost : std::runtime_error {
@@ -45,7 +30,7 @@ class ProcessGroup {
 
   int rank() const { return launch_.rank; }
   int world() const { return launch_.world; }
-  bool leads() const { return launch_.rank == 0; }
+  bool is_rank0() const { return launch_.rank == 0; }
   const Launch& launch() const { return launch_; }
 
   // Sums over the ranks, in place; every rank gets the same bits. The function waits for the sum.
@@ -58,16 +43,17 @@ class ProcessGroup {
   // Tensors of all ranks, in order of the ranks; shapes may differ.
   std::vector<at::Tensor> gather(const at::Tensor& tensor);
 
-  // Texts of all ranks. For the start of a run, when one may be minutes behind another.
-  std::vector<std::string> exchange(const std::string& text);
-  // UserError on every rank unless the value is the same on all.
-  void agree(const std::string& what, const std::string& value);
-  // Runs on rank 0 while the others wait, however long it takes; a UserError of it is one of all ranks.
-  void lead(const std::function<void()>& action);
-  // Runs on every rank; a UserError of one is one of all.
-  void together(const std::function<void()>& action);
+  // Texts of all ranks. A rank may be minutes behind another, when it packs data or saves; one that hangs for longer
+  // than the time-out is PeerLost.
+  std::vector<std::string> all_gather_text(const std::string& text);
+  // UserError on every rank unless the value is the same on all of them.
+  void require_equal(const std::string& what, const std::string& value);
+  // Runs on rank 0 while the others wait; an error there is a UserError on the others.
+  void run_on_rank0(const std::function<void()>& action);
+  // Runs on every rank; an error on one is a UserError on the others.
+  void run_everywhere(const std::function<void()>& action);
 
-  // A wish to stop that one rank has and the others should learn of soon.
+  // A request to stop that one rank has received and the others should learn of soon.
   void announce_stop();
   bool stop_announced();
 

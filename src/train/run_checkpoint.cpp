@@ -23,6 +23,7 @@ using nlohmann::json;
 constexpr int64_t kFormat = 1;
 constexpr const char* kPrefix = "step-";
 constexpr const char* kTrash = ".removed-";
+constexpr const char* kDamaged = ".damaged-";
 
 void write_tensors(const fs::path& file, const NamedTensors& tensors) {
   std::vector<Tensor> keep;
@@ -35,21 +36,24 @@ json optional_json(const std::optional<T>& value) {
 }
 
 json to_json(const TrainerProgress& progress, const RunRecord& record) {
-  return {{"format", kFormat},
-          {"pmnet", version()},
-          {"step", progress.step},
-          {"bytes", progress.bytes},
-          {"skipped", progress.skipped},
-          {"not_finite_in_a_row", progress.not_finite_in_a_row},
-          {"recent_losses", progress.spikes.losses},
-          {"recent_norms", progress.spikes.norms},
-          {"settings", record.settings},
-          {"data_fingerprint", record.data_fingerprint},
-          {"world", record.world},
-          {"threads", record.threads},
-          {"validation_bpb", optional_json(record.validation_bpb)},
-          {"best_bpb", optional_json(record.best_bpb)},
-          {"best_step", record.best_step}};
+  json object = {{"format", kFormat},
+                 {"pmnet", version()},
+                 {"step", progress.step},
+                 {"bytes", progress.bytes},
+                 {"skipped", progress.skipped},
+                 {"not_finite_in_a_row", progress.not_finite_in_a_row},
+                 {"recent_losses", progress.spikes.losses},
+                 {"recent_norms", progress.spikes.norms},
+                 {"settings", record.settings},
+                 {"data_fingerprint", record.data_fingerprint},
+                 {"world", record.world},
+                 {"threads", record.threads},
+                 {"validation_bpb", optional_json(record.validation_bpb)},
+                 {"best_bpb", optional_json(record.best_bpb)},
+                 {"best_step", record.best_step}};
+  if (record.evaluation_pending) object["evaluation_pending"] = true;
+  if (!record.extra.is_null()) object["extra"] = record.extra;
+  return object;
 }
 
 void from_json(const json& object, RunCheckpoint& checkpoint) {
@@ -68,6 +72,8 @@ void from_json(const json& object, RunCheckpoint& checkpoint) {
   object.at("best_step").get_to(record.best_step);
   if (!object.at("validation_bpb").is_null()) record.validation_bpb = object.at("validation_bpb").get<double>();
   if (!object.at("best_bpb").is_null()) record.best_bpb = object.at("best_bpb").get<double>();
+  record.evaluation_pending = object.value("evaluation_pending", false);
+  record.extra = object.value("extra", json());
   checkpoint.step = progress.step;
 }
 
@@ -119,7 +125,7 @@ void save_run_checkpoint(const fs::path& folder, LanguageModel& model, const Mod
 
 RunCheckpoint open_run_checkpoint(const fs::path& folder) {
   const fs::path file = folder / "trainer.json";
-  if (!fs::is_regular_file(file)) fail("{} is not a whole checkpoint: it has no trainer.json", folder.string());
+  if (!fs::is_regular_file(file)) fail("{} is not a complete checkpoint: it has no trainer.json", folder.string());
   json object = read_json(file);
   RunCheckpoint checkpoint;
   checkpoint.folder = folder;
@@ -132,6 +138,8 @@ RunCheckpoint open_run_checkpoint(const fs::path& folder) {
            folder.string(), format, kFormat, object.value("pmnet", "unknown"));
     check_files(folder, object.at("files"));
     from_json(object, checkpoint);
+    if (const auto named = step_of(folder); named && *named != checkpoint.step)
+      fail("{} is damaged: it holds step {}, not the step of its name", folder.string(), checkpoint.step);
   } catch (const json::exception& error) {
     fail("{} is damaged: {}", file.string(), error.what());
   }
@@ -141,8 +149,11 @@ RunCheckpoint open_run_checkpoint(const fs::path& folder) {
 std::vector<int64_t> checkpoint_steps(const fs::path& checkpoints) {
   std::vector<int64_t> steps;
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints, error))
-    if (const auto step = step_of(entry.path()); step && entry.is_directory()) steps.push_back(*step);
+  for (auto entry = fs::directory_iterator(checkpoints, error); !error && entry != fs::directory_iterator();
+       entry.increment(error))
+    if (const auto step = step_of(entry->path()); step && entry->is_directory(error)) steps.push_back(*step);
+  if (error && error != std::errc::no_such_file_or_directory)
+    fail("{}: cannot be read: {}; check its permissions", checkpoints.string(), error.message());
   std::sort(steps.rbegin(), steps.rend());
   return steps;
 }
@@ -157,13 +168,13 @@ std::optional<RunCheckpoint> newest_checkpoint(const fs::path& checkpoints,
       RunCheckpoint found = open_run_checkpoint(checkpoint_folder(checkpoints, step));
       for (const std::string& reason : refused) warn(reason);
       if (!refused.empty())
-        warn(fmt::format("going on from {}: {} steps are lost", found.folder.string(), steps.front() - step));
+        warn(fmt::format("resuming from {}: {} steps are lost", found.folder.string(), steps.front() - step));
       return found;
     } catch (const UserError& error) {
       refused.emplace_back(error.what());
     }
   }
-  fail("{}: none of its {} checkpoints is whole, the newest because: {}; train anew in another folder",
+  fail("{}: none of its {} checkpoints is complete, the newest because: {}; train again in another folder",
        checkpoints.string(), steps.size(), refused.front());
 }
 
@@ -194,16 +205,30 @@ std::optional<State> load_carried(const fs::path& folder, const LanguageModel& m
   return state;
 }
 
-void prune_checkpoints(const fs::path& checkpoints, int64_t keep, int64_t best_step) {
+void prune_checkpoints(const fs::path& checkpoints, int64_t keep, const std::vector<int64_t>& protect) {
   const std::vector<int64_t> steps = checkpoint_steps(checkpoints);
   for (size_t i = static_cast<size_t>(keep); i < steps.size(); ++i) {
-    if (steps[i] == best_step) continue;
+    if (std::find(protect.begin(), protect.end(), steps[i]) != protect.end()) continue;
     // Renamed first: a half-removed folder must not pass for a damaged checkpoint.
     const fs::path folder = checkpoint_folder(checkpoints, steps[i]);
     const fs::path trash = checkpoints / (kTrash + folder.filename().string());
     std::error_code error;
     fs::rename(folder, trash, error);
     fs::remove_all(trash, error);
+  }
+}
+
+void set_aside_newer(const fs::path& checkpoints, int64_t step) {
+  for (const int64_t newer : checkpoint_steps(checkpoints)) {
+    if (newer <= step) return;
+    const fs::path folder = checkpoint_folder(checkpoints, newer);
+    fs::path aside = checkpoints / (kDamaged + folder.filename().string());
+    for (int copy = 2; fs::exists(aside); ++copy)
+      aside = checkpoints / fmt::format("{}{}-{}", kDamaged, folder.filename().string(), copy);
+    std::error_code error;
+    fs::rename(folder, aside, error);
+    if (error)
+      fail("{}: cannot be renamed to {}: {}; remove it by hand", folder.string(), aside.string(), error.message());
   }
 }
 

@@ -19,12 +19,14 @@ namespace pmnet {
 
 // What a run remembers besides tensors and TrainerProgress.
 struct RunRecord {
-  std::string settings;          // TOML
-  std::string data_fingerprint;  //
+  std::string settings;  // TOML, see config/train_options.h
+  std::string data_fingerprint;
   int64_t world = 1, threads = 1;
   std::optional<double> validation_bpb;  // the latest
   std::optional<double> best_bpb;        // of the checkpoints saved so far, this one included
   int64_t best_step = -1;
+  bool evaluation_pending = false;  // the evaluation of this step was interrupted
+  nlohmann::json extra;             // LoopHooks::extra_state(); null: nothing
 };
 
 struct RunCheckpoint {
@@ -43,19 +45,23 @@ void save_run_checkpoint(const std::filesystem::path& folder, LanguageModel& mod
 // Checks every byte; a UserError names what is damaged.
 RunCheckpoint open_run_checkpoint(const std::filesystem::path& folder);
 
-// Steps of the folders that are there by name, newest first, whatever they hold.
+// Steps of the checkpoint folders by name, newest first; their contents are not looked at.
 std::vector<int64_t> checkpoint_steps(const std::filesystem::path& checkpoints);
 
-// The newest that is whole. Each damaged one newer than it is told through `warn`, with the steps that are lost.
-// Nothing there: empty. Nothing whole: UserError.
+// The newest complete one. `warn` receives what is wrong with each newer one, and how many steps are lost. Empty when
+// there are none; UserError when all are damaged.
 std::optional<RunCheckpoint> newest_checkpoint(const std::filesystem::path& checkpoints,
                                                const std::function<void(const std::string&)>& warn);
 
 void load_optimizer(const std::filesystem::path& folder, AdamW& optimizer);
 std::optional<State> load_carried(const std::filesystem::path& folder, const LanguageModel& model);
 
-// Removes all but the newest `keep` and the best (negative: none), and what crashes have left.
-void prune_checkpoints(const std::filesystem::path& checkpoints, int64_t keep, int64_t best_step);
+// Removes all but the newest `keep` and the steps in `protect`.
+void prune_checkpoints(const std::filesystem::path& checkpoints, int64_t keep, const std::vector<int64_t>& protect);
+// Moves checkpoints newer than `step` aside, as .damaged-step-N: newest_checkpoint() refused them, and the steps that
+// are trained again must not compete with them for being the newest.
+void set_aside_newer(const std::filesystem::path& checkpoints, int64_t step);
+// Removes what crashes have left.
 void clean_checkpoints(const std::filesystem::path& checkpoints);
 
 }  // namespace pmnet

@@ -23,8 +23,7 @@ RunLog::RunLog(const std::filesystem::path& folder, const TrainConfig& config, c
                [this](const std::string& sentence) { warn(sentence); }),
       events_(folder.string(), start.resumed ? start.step + 1 : 0,
               [this](const std::string& sentence) { warn(sentence); }),
-      steps_(static_cast<double>(config.total_steps() - start.step)),
-      bytes_(0),
+      bytes_(static_cast<double>(config.positions_before(config.total_steps()) - config.positions_before(start.step))),
       started_(steady_seconds()) {}
 
 double RunLog::share_of_limit() const {
@@ -32,10 +31,9 @@ double RunLog::share_of_limit() const {
 }
 
 void RunLog::step(const StepReport& report, const TrainerProgress& progress, double waited_for_data) {
-  if (bytes_before_ < 0) bytes_before_ = progress.bytes - report.scored;
+  positions_ += report.positions;
   waited_ += waited_for_data;
-  steps_.set_done(static_cast<double>(progress.step - start_.step));
-  bytes_.set_done(static_cast<double>(progress.bytes - bytes_before_));
+  bytes_.set_done(static_cast<double>(positions_));
   line_.update([&] { return progress_text(report, progress); });
   if (report.outcome != StepOutcome::kUpdated)
     warn(fmt::format("step {}: {}, the update was skipped (loss {}, gradient norm {})", progress.step,
@@ -62,7 +60,7 @@ std::string RunLog::progress_text(const StepReport& report, const TrainerProgres
                   format_count(config_.total_steps()), format_bytes(progress.bytes), report.loss / std::numbers::ln2,
                   report.gradient_norm, report.learning_rate, format_byte_rate(bytes_.rate()));
   if (share_of_limit() >= 0) text += fmt::format("  {:.0f}% of GEMM", 100 * share_of_limit());
-  return text + fmt::format("  {}  {} left", format_bytes(resident_bytes()), format_duration(steps_.seconds_left()));
+  return text + fmt::format("  {}  {} left", format_bytes(resident_bytes()), format_duration(bytes_.seconds_left()));
 }
 
 void RunLog::metrics(int64_t step, const Metrics& metrics) {

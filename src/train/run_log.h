@@ -41,10 +41,10 @@ class RunLog {
   ProgressLine line_;
   MetricsLog metrics_;
   EventWriter events_;
-  RateMeter steps_, bytes_;
+  RateMeter bytes_;  // positions of this session, of all that are left of the run
   double started_;
   double waited_ = 0;
-  int64_t bytes_before_ = -1;
+  int64_t positions_ = 0;  // of this session
 };
 
 }  // namespace pmnet

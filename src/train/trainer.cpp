@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "train/batch_source.h"
+#include "train/batch_tensors.h"
 #include "train/sequence_loss.h"
 
 namespace pmnet {
@@ -54,6 +54,7 @@ StepReport Trainer::step(const Batch& batch, StopCheck& stop) {
   const Start start = agree_on_start(batch, stop);
   if (start.stop) return report;
   report.scored = start.scored;
+  report.positions = start.positions;
   report.learning_rate = schedule_.learning_rate(progress_.step);
 
   // A rank that is told to stop in the middle goes straight to the sums, where the others wait for it and learn of it.
@@ -82,16 +83,17 @@ StepReport Trainer::step(const Batch& batch, StopCheck& stop) {
   // What a pass with infinities leaves behind must not poison the next.
   carried_ = report.outcome == StepOutcome::kNotFinite ? std::vector<State>() : std::move(carried);
   progress_.step += 1;
-  progress_.bytes += report.scored;
+  progress_.bytes += report.positions;
   return report;
 }
 
 Trainer::Start Trainer::agree_on_start(const Batch& batch, StopCheck& stop) {
-  const Tensor sums = at::zeros({2}, at::kLong);
+  const Tensor sums = at::zeros({3}, at::kLong);
   sums[0] = scored_bytes(batch);
-  sums[1] = stop.requested() ? 1 : 0;
+  sums[1] = batch.rows * batch.context;
+  sums[2] = stop.requested() ? 1 : 0;
   group_.sum(sums);
-  return {sums[0].item<int64_t>(), sums[1].item<int64_t>() > 0};
+  return {sums[0].item<int64_t>(), sums[1].item<int64_t>(), sums[2].item<int64_t>() > 0};
 }
 
 double Trainer::forward_backward(const Batch& batch, double scale, StopCheck& stop, std::vector<State>& carried) {

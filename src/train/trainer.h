@@ -6,10 +6,10 @@
 
 #include "config/train_config.h"
 #include "data/batcher.h"
-#include "train/gradient_reducer.h"
-#include "train/process_group.h"
 #include "model/language_model.h"
+#include "train/gradient_reducer.h"
 #include "train/optimizer.h"
+#include "train/process_group.h"
 #include "train/schedule.h"
 #include "train/spike_guard.h"
 #include "train/stop_check.h"
@@ -20,8 +20,9 @@ enum class StepOutcome { kUpdated, kNotFinite, kSpike, kStopped };
 
 struct StepReport {
   StepOutcome outcome = StepOutcome::kStopped;
-  double loss = 0;  // mean over the scored bytes of the whole batch, nats
-  int64_t scored = 0;
+  double loss = 0;           // mean over the scored bytes of the whole batch, nats
+  int64_t scored = 0;        // bytes that count in the loss, all ranks together
+  int64_t positions = 0;     // bytes that go through the model, prompts and padding included, all ranks together
   double gradient_norm = 0;  // before clipping
   double learning_rate = 0;
 };
@@ -29,7 +30,7 @@ struct StepReport {
 // How far a run has come, besides its tensors.
 struct TrainerProgress {
   int64_t step = 0;   // completed, skipped updates included
-  int64_t bytes = 0;  // scored so far
+  int64_t bytes = 0;  // that went through the model, whether scored or not
   int64_t skipped = 0;
   int64_t not_finite_in_a_row = 0;
   SpikeGuard spikes;
@@ -46,6 +47,7 @@ class Trainer {
   StepReport step(const Batch& batch, StopCheck& stop);
 
   TrainerProgress& progress() { return progress_; }
+  const TrainerProgress& progress() const { return progress_; }
   AdamW& optimizer() { return optimizer_; }
 
   // The memory that the rows of all ranks carry to the next step; empty when none do. Every rank must call.
@@ -54,7 +56,7 @@ class Trainer {
 
  private:
   struct Start {
-    int64_t scored = 0;
+    int64_t scored = 0, positions = 0;
     bool stop = false;
   };
   Start agree_on_start(const Batch& batch, StopCheck& stop);

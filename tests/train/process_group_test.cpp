@@ -2,8 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <thread>
 
@@ -46,9 +48,9 @@ TEST(ProcessGroup, OneProcessNeedsNobody) {
   group.sum(tensor);
   EXPECT_EQ(tensor.sum().item<float>(), 3);
   EXPECT_EQ(group.gather(tensor).size(), 1u);
-  EXPECT_EQ(group.exchange("a"), std::vector<std::string>{"a"});
+  EXPECT_EQ(group.all_gather_text("a"), std::vector<std::string>{"a"});
   EXPECT_FALSE(group.any(false));
-  EXPECT_EQ(user_error_of([&] { group.lead([] { fail("no"); }); }), "no");
+  EXPECT_EQ(user_error_of([&] { group.run_on_rank0([] { fail("no"); }); }), "no");
 }
 
 TEST(ProcessGroup, SumsAndGathers) {
@@ -59,7 +61,7 @@ TEST(ProcessGroup, SumsAndGathers) {
     const auto all = group.gather(at::full({group.rank(), 2}, group.rank() + 0.5));
     ASSERT_EQ(all.size(), 3u);
     for (int r = 0; r < 3; ++r) EXPECT_TRUE(at::equal(all[r], at::full({r, 2}, r + 0.5))) << r;
-    EXPECT_EQ(group.exchange(std::to_string(group.rank())), (std::vector<std::string>{"0", "1", "2"}));
+    EXPECT_EQ(group.all_gather_text(std::to_string(group.rank())), (std::vector<std::string>{"0", "1", "2"}));
     EXPECT_TRUE(group.any(group.rank() == 2));
     EXPECT_FALSE(group.any(false));
   });
@@ -67,17 +69,17 @@ TEST(ProcessGroup, SumsAndGathers) {
 
 TEST(ProcessGroup, DisagreementAndMistakesReachEveryRank) {
   on_ranks(2, [](ProcessGroup& group) {
-    group.agree("seed", "same");
-    const std::string error = user_error_of([&] { group.agree("seed", std::to_string(group.rank())); });
+    group.require_equal("seed", "same");
+    const std::string error = user_error_of([&] { group.require_equal("seed", std::to_string(group.rank())); });
     EXPECT_NE(error.find("rank 0 and rank 1 have different seed: 0 and 1"), std::string::npos) << error;
     const std::string mistake = user_error_of([&] {
-      group.together([&] {
+      group.run_everywhere([&] {
         if (group.rank() == 1) fail("no such file");
       });
     });
     EXPECT_NE(mistake.find("no such file"), std::string::npos) << mistake;
     bool ran = false;
-    group.lead([&] { ran = true; });
+    group.run_on_rank0([&] { ran = true; });
     EXPECT_EQ(ran, group.rank() == 0);
   });
 }
@@ -85,9 +87,9 @@ TEST(ProcessGroup, DisagreementAndMistakesReachEveryRank) {
 TEST(ProcessGroup, AStopIsHeardByAll) {
   on_ranks(2, [](ProcessGroup& group) {
     EXPECT_FALSE(group.stop_announced());
-    group.exchange("");
+    group.all_gather_text("");
     if (group.rank() == 1) group.announce_stop();
-    group.exchange("");
+    group.all_gather_text("");
     EXPECT_TRUE(group.stop_announced());
   });
 }
@@ -116,6 +118,42 @@ TEST(ProcessGroup, APeerThatHangsIsNoticedWithinTheTimeout) {
   const at::Tensor tensor = at::ones({3});
   EXPECT_THROW(group.sum(tensor), PeerLost);
   sleeper.join();
+}
+
+// A rank that packs data keeps the others waiting for longer than the time-out; one whose process is stopped does not.
+TEST(ProcessGroup, ABusyRankIsWaitedForAndAStoppedOneIsNot) {
+  const int port = free_port();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ProcessGroup group(launch_of(1, 2, port), std::chrono::seconds(2));
+    std::this_thread::sleep_for(std::chrono::seconds(4));
+    group.all_gather_text("late");
+    ::raise(SIGSTOP);
+    ::_exit(0);
+  }
+  ProcessGroup group(launch_of(0, 2, port), std::chrono::seconds(2));
+  EXPECT_EQ(group.all_gather_text("early").at(1), "late");
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THROW(group.all_gather_text("never"), PeerLost);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(ProcessGroup, AStoreThatHangsIsNoticed) {
+  const int port = free_port();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ProcessGroup group(launch_of(0, 2, port), std::chrono::seconds(2));
+    group.all_gather_text("");
+    ::raise(SIGSTOP);
+    ::_exit(0);
+  }
+  const auto group = std::make_unique<ProcessGroup>(launch_of(1, 2, port), std::chrono::seconds(2));
+  group->all_gather_text("");
+  EXPECT_THROW(group->all_gather_text("never"), PeerLost);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(Launch, ReadsWhatTorchrunSets) {

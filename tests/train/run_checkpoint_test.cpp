@@ -46,7 +46,15 @@ std::optional<RunCheckpoint> newest(const fs::path& checkpoints, std::vector<std
 
 TEST(RunCheckpoint, HoldsTheWholeState) {
   Saver saver;
-  saver.record = {"settings", "data", 2, 3, 1.0 / 3, 0.1, 5};
+  saver.record = {.settings = "settings",
+                  .data_fingerprint = "data",
+                  .world = 2,
+                  .threads = 3,
+                  .validation_bpb = 1.0 / 3,
+                  .best_bpb = 0.1,
+                  .best_step = 5,
+                  .evaluation_pending = true,
+                  .extra = {{"stage", 3}}};
   TrainerProgress& progress = saver.trainer.progress();
   progress.bytes = 123;
   progress.skipped = 4;
@@ -73,6 +81,8 @@ TEST(RunCheckpoint, HoldsTheWholeState) {
   EXPECT_EQ(found.record.settings, "settings");
   EXPECT_EQ(found.record.validation_bpb, 1.0 / 3);
   EXPECT_EQ(found.record.best_step, 5);
+  EXPECT_TRUE(found.record.evaluation_pending);
+  EXPECT_EQ(found.record.extra, nlohmann::json({{"stage", 3}}));
 
   AdamW restored(saver.model->named_parameters(), {});
   load_optimizer(found.folder, restored);
@@ -122,8 +132,19 @@ TEST(RunCheckpoint, EveryDamagedByteIsNoticedAndThePreviousOneTaken) {
   EXPECT_EQ(newest(saver.checkpoints())->step, 25);
   fs::remove(folder / "trainer.json");
   fs::remove(checkpoint_folder(saver.checkpoints(), 10) / "model.safetensors");
-  EXPECT_NE(user_error_of([&] { newest(saver.checkpoints()); }).find("none of its 2 checkpoints is whole"),
+  EXPECT_NE(user_error_of([&] { newest(saver.checkpoints()); }).find("none of its 2 checkpoints is complete"),
             std::string::npos);
+}
+
+TEST(RunCheckpoint, ARenamedFolderIsNotTakenForTheStepOfItsName) {
+  Saver saver;
+  saver.save(10);
+  saver.save(25);
+  fs::rename(checkpoint_folder(saver.checkpoints(), 25), checkpoint_folder(saver.checkpoints(), 40));
+  std::vector<std::string> warnings;
+  EXPECT_EQ(newest(saver.checkpoints(), &warnings)->step, 10);
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_NE(warnings[0].find("holds step 25"), std::string::npos) << warnings[0];
 }
 
 TEST(RunCheckpoint, AnotherFormatIsRefused) {
@@ -140,9 +161,9 @@ TEST(RunCheckpoint, TheNewestAndTheBestAreKept) {
   Saver saver;
   for (const int64_t step : {1, 2, 3, 4, 5, 100'000'000}) saver.save(step);
   fs::create_directory(saver.checkpoints() / "step-notes");
-  prune_checkpoints(saver.checkpoints(), 2, 3);
+  prune_checkpoints(saver.checkpoints(), 2, {3});
   EXPECT_EQ(checkpoint_steps(saver.checkpoints()), (std::vector<int64_t>{100'000'000, 5, 3}));
-  prune_checkpoints(saver.checkpoints(), 1, -1);
+  prune_checkpoints(saver.checkpoints(), 1, {});
   EXPECT_EQ(checkpoint_steps(saver.checkpoints()), std::vector<int64_t>{100'000'000});
   EXPECT_TRUE(fs::exists(saver.checkpoints() / "step-notes"));
 }
@@ -160,7 +181,7 @@ void expect_nothing_lost(int kills) {
     if (child == 0) {
       for (int64_t step = acknowledged + 1;; ++step) {
         saver.save(step);
-        prune_checkpoints(saver.checkpoints(), 2, -1);
+        prune_checkpoints(saver.checkpoints(), 2, {});
         if (::write(pipe_ends[1], &step, sizeof step) != sizeof step) ::_exit(1);
       }
     }

@@ -14,6 +14,7 @@
 #include "support/errors.h"
 #include "support/files.h"
 #include "support/run_files.h"
+#include "train/estimate.h"
 #include "train/run_checkpoint.h"
 #include "train/run_folder.h"
 
@@ -98,7 +99,7 @@ TEST(Run, LeavesEverythingAPersonLooksFor) {
     for (const char* kind : {"entropy", "largest_share", "mean_abs_phase"})
       EXPECT_EQ(logged(files.folder / "run", fmt::format("memory/level_{}/{}", level, kind)).size(), 2u) << kind;
   EXPECT_GE(checkpoint_steps(files.folder / "run" / "ckpt").size(), 2u);
-  EXPECT_EQ(error_of(config, files.folder / "run", /*resume=*/true), "(no error)") << "a finished run may be resumed";
+  EXPECT_EQ(run(config, files.folder / "run", /*resume=*/true).end, RunSummary::End::kFinishedBefore);
 }
 
 TEST(Run, StopsAfterTooManyLossesThatAreNotFinite) {
@@ -131,6 +132,26 @@ TEST(Run, GoesOnWhenTheDiskIsFull) {
   file_calls().mkdir = make_folder;
   EXPECT_NE(error.find("could not be saved"), std::string::npos) << "only the last save decides: " << error;
   EXPECT_EQ(logged(files.folder / "run", "train/loss").size(), 20u);
+}
+
+// After falling back, the steps trained again have lower numbers than the damaged checkpoints.
+TEST(Run, DamagedCheckpointsAreSetAsideAndCostNoGoodOne) {
+  RunFiles files;
+  const fs::path out = files.folder / "run", damaged = checkpoint_folder(out / "ckpt", 12);
+  TrainConfig config = files.config;
+  config.steps = 12;
+  config.checkpoint_every = 4;
+  run(config, out);
+  fs::resize_file(damaged / "model.safetensors", fs::file_size(damaged / "model.safetensors") - 1);
+  config.steps = 10;
+  config.checkpoint_every = 1;
+  config.keep = 1;
+  config.keep_best = false;
+  EXPECT_EQ(run(config, out, /*resume=*/true).step, 10);
+  EXPECT_EQ(checkpoint_steps(out / "ckpt"), std::vector<int64_t>{10});
+  EXPECT_TRUE(fs::exists(out / "ckpt" / ".damaged-step-00000012"));
+  config.steps = 13;
+  EXPECT_EQ(run(config, out, /*resume=*/true).step, 13);
 }
 
 TEST(Run, ASignalSavesTheLastStepAndTheRunGoesOnFromThere) {

@@ -10,6 +10,7 @@
 #include "support/fixture.h"
 #include "support/run_files.h"
 #include "train/batch_source.h"
+#include "train/batch_tensors.h"
 #include "train/run_setup.h"
 
 namespace pmnet {
@@ -27,12 +28,12 @@ struct Rank {
       : group(g),
         loaded(make_run_model(config, g)),
         trainer(*loaded.model, config, g),
-        source(open_run_data(config, [] {}).train, config, framing_of(*loaded.model), g, 0),
+        source(open_run_data(config, [] {}).train, config, framing_of(*loaded.model), g),
         stop(g) {
     at::set_num_threads(1);  // small tensors: threads would only wait for each other
   }
 
-  StepReport step() { return trainer.step(source.next(stop).value(), stop); }
+  StepReport step() { return trainer.step(source.next(trainer.progress().step, stop).value(), stop); }
 };
 
 int free_port() {
@@ -187,7 +188,7 @@ TEST(Trainer, CarriedSamplesAreOneLongText) {
   std::vector<Tensor> ids, targets;
   std::vector<double> carried;
   for (int i = 0; i < kSteps; ++i) {
-    const Batch batch = rank.source.next(rank.stop).value();
+    const Batch batch = rank.source.next(0, rank.stop).value();
     for (const uint8_t continues : batch.continues) ASSERT_EQ(continues, i > 0);
     const BatchPart part = part_of(batch, 0, batch.rows, at::kCPU);
     ids.push_back(part.sequence.ids);
@@ -257,7 +258,8 @@ TEST(Trainer, TheContextFollowsItsSchedule) {
   files.config.context_schedule = {"2:64", "3:16"};
   ProcessGroup group;
   Rank rank(files.config, group);
-  for (const int64_t context : {48, 48, 64, 16, 16}) EXPECT_EQ(rank.source.next(rank.stop)->context, context);
+  int64_t step = 0;
+  for (const int64_t context : {48, 48, 64, 16, 16}) EXPECT_EQ(rank.source.next(step++, rank.stop)->context, context);
 }
 
 TEST(Trainer, BaselinesTrainToo) {

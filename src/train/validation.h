@@ -4,20 +4,20 @@
 
 #include "config/train_config.h"
 #include "data/batcher.h"
-#include "train/process_group.h"
 #include "model/language_model.h"
 #include "report/metrics_log.h"
+#include "train/process_group.h"
 #include "train/stop_check.h"
 
 namespace pmnet {
 
-// Bits per byte on the same held-out windows every time, however many ranks share the work. EOS is scored, BOS is not.
-class Evaluator {
+// Bits per byte on the same held-out windows every time, whatever the number of ranks. EOS is scored, BOS is not.
+class Validation {
  public:
-  Evaluator(std::shared_ptr<const DocumentSet> held_out, const TrainConfig& config, const Framing& framing,
-            ProcessGroup& group);
+  Validation(std::shared_ptr<const DocumentSet> held_out, const TrainConfig& config, const Framing& framing,
+             ProcessGroup& group);
 
-  // Every rank must call; empty on all when one was asked to stop.
+  // Called on every rank; empty on all of them when one was asked to stop.
   std::optional<double> bits_per_byte(const LanguageModel& model, StopCheck& stop);
 
  private:

@@ -1,4 +1,4 @@
-#include "train/evaluator.h"
+#include "train/validation.h"
 
 #include <ATen/ATen.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 
 #include "eval/routing.h"
 #include "eval/scorer.h"
-#include "train/batch_source.h"
+#include "train/batch_tensors.h"
 #include "train/trainer.h"
 
 namespace pmnet {
@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kTracedBytes = 2048;
 
-BatchOptions evaluation_batches(const TrainConfig& config, const Framing& framing, const ProcessGroup& group) {
+BatchOptions validation_batches(const TrainConfig& config, const Framing& framing, const ProcessGroup& group) {
   BatchOptions options;
   options.mode = config.samples == "document" ? SampleMode::PerDocument : SampleMode::Packed;
   options.rows = config.rows_per_pass(group.world()) * group.world();
@@ -32,15 +32,15 @@ BatchOptions evaluation_batches(const TrainConfig& config, const Framing& framin
 
 }  // namespace
 
-Evaluator::Evaluator(std::shared_ptr<const DocumentSet> held_out, const TrainConfig& config, const Framing& framing,
-                     ProcessGroup& group)
+Validation::Validation(std::shared_ptr<const DocumentSet> held_out, const TrainConfig& config, const Framing& framing,
+                       ProcessGroup& group)
     : config_(config),
       group_(group),
-      batcher_(std::move(held_out), evaluation_batches(config, framing, group)),
+      batcher_(std::move(held_out), validation_batches(config, framing, group)),
       windows_(std::min<int64_t>(static_cast<int64_t>(batcher_.samples_per_epoch()),
                                  std::max<int64_t>(1, config.eval_bytes / config.context))) {}
 
-std::optional<double> Evaluator::bits_per_byte(const LanguageModel& model, StopCheck& stop) {
+std::optional<double> Validation::bits_per_byte(const LanguageModel& model, StopCheck& stop) {
   const Tensor sums = at::zeros({3}, at::kDouble);  // loss, bytes, ranks that stop
   try {
     for (int64_t step = 0; step * batcher_.options().rows < windows_; ++step) {
@@ -59,7 +59,7 @@ std::optional<double> Evaluator::bits_per_byte(const LanguageModel& model, StopC
   return sums[0].item<double>() / std::max(1.0, sums[1].item<double>()) / std::numbers::ln2;
 }
 
-double Evaluator::loss_of(const LanguageModel& model, const Batch& batch, StopCheck& stop) const {
+double Validation::loss_of(const LanguageModel& model, const Batch& batch, StopCheck& stop) const {
   const BatchPart part = part_of(batch, 0, batch.rows, model.head_weight().device());
   Scorer scorer(model, memory_switches(config_), batch.rows);
   const ScoreOptions options{
