@@ -94,7 +94,9 @@ void check_training(const TrainConfig& c, int64_t world, Problems& p) {
     p.list.push_back(error.what());
   }
   p.range("optimizer.lr", c.learning_rate, 0.0, 1e3);
+  p.choice("optimizer.schedule", c.schedule, {"cosine", "constant", "wsd"});
   p.range("optimizer.min_lr_ratio", c.min_lr_ratio, 0.0, 1.0);
+  p.range("optimizer.decay_fraction", c.decay_fraction, 0.0, 1.0);
   p.range<int64_t>("optimizer.warmup", c.warmup, 0, kMaxSteps);
   p.range("optimizer.beta1", c.beta1, 0.0, 0.999999);
   p.range("optimizer.beta2", c.beta2, 0.0, 0.999999);

@@ -52,8 +52,10 @@ struct TrainConfig {
 
   // optimizer
   double learning_rate = 1e-3;
-  double min_lr_ratio = 0.1;  // the cosine ends at this share of the learning rate
-  int64_t warmup = 100;       // steps
+  std::string schedule = "cosine";  // cosine, constant, wsd: how the learning rate changes after the warm-up
+  double min_lr_ratio = 0.1;        // cosine and wsd end at this share of the learning rate
+  double decay_fraction = 0.2;      // wsd: the share of the steps over which the learning rate falls
+  int64_t warmup = 100;             // steps
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_everything = false;  // also norms, biases and embeddings

@@ -1,3 +1,4 @@
+// Learning-rate schedules: a linear warm-up, then one of three shapes.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -6,10 +7,17 @@
 
 namespace pmnet {
 
-// Linear warm-up, then half a cosine down to a share of the peak.
+enum class ScheduleShape {
+  kCosine,            // half a cosine from the peak down to min_ratio * peak
+  kConstant,          // the peak until the end
+  kWarmupStableDecay  // the peak, then a straight line down to min_ratio * peak over the last decay_fraction of the run
+};
+
 struct Schedule {
+  ScheduleShape shape = ScheduleShape::kCosine;
   double peak = 1e-3;
   double min_ratio = 0.1;
+  double decay_fraction = 0.2;
   int64_t warmup = 0;
   int64_t steps = 1;  // of the whole run
 
@@ -18,6 +26,17 @@ struct Schedule {
     if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup);
     const double length = static_cast<double>(std::max<int64_t>(1, steps - warmup));
     const double done = std::min(1.0, static_cast<double>(step - warmup) / length);
+    switch (shape) {
+      case ScheduleShape::kConstant:
+        return peak;
+      case ScheduleShape::kWarmupStableDecay: {
+        const double decay = std::max(1.0, decay_fraction * static_cast<double>(steps));
+        const double left = static_cast<double>(std::max<int64_t>(0, steps - step));
+        return peak * (min_ratio + (1 - min_ratio) * std::min(1.0, left / decay));
+      }
+      case ScheduleShape::kCosine:
+        break;
+    }
     return peak * (min_ratio + (1 - min_ratio) * 0.5 * (1 + std::cos(std::numbers::pi * done)));
   }
 };

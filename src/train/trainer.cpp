@@ -22,6 +22,17 @@ std::vector<std::pair<std::string, Tensor>> trainable_parameters(LanguageModel& 
   return model.named_parameters();
 }
 
+Schedule schedule_of(const TrainConfig& config) {
+  return {.shape = config.schedule == "constant" ? ScheduleShape::kConstant
+                   : config.schedule == "wsd"    ? ScheduleShape::kWarmupStableDecay
+                                                 : ScheduleShape::kCosine,
+          .peak = config.learning_rate,
+          .min_ratio = config.min_lr_ratio,
+          .decay_fraction = config.decay_fraction,
+          .warmup = config.warmup,
+          .steps = config.total_steps()};
+}
+
 }  // namespace
 
 MemorySwitches memory_switches(const TrainConfig& config) {
@@ -46,7 +57,7 @@ Trainer::Trainer(LanguageModel& model, const TrainConfig& config, ProcessGroup& 
                                .eps = config.eps,
                                .weight_decay = config.weight_decay,
                                .decay_everything = config.decay_everything}),
-      schedule_{config.learning_rate, config.min_lr_ratio, config.warmup, config.total_steps()},
+      schedule_(schedule_of(config)),
       reducer_(make_gradient_reducer(tensors_of(parameters_), group)) {}
 
 StepReport Trainer::step(const Batch& batch, StopCheck& stop) {

@@ -20,8 +20,25 @@ TEST(Schedule, WarmsUpThenFallsAlongACosine) {
 }
 
 TEST(Schedule, IsConstantWhenAsked) {
-  const Schedule schedule{.peak = 0.3, .min_ratio = 1, .warmup = 0, .steps = 10};
-  for (int64_t step = 0; step < 20; ++step) EXPECT_DOUBLE_EQ(schedule.learning_rate(step), 0.3);
+  const Schedule schedule{.shape = ScheduleShape::kConstant, .peak = 0.3, .warmup = 2, .steps = 10};
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(0), 0.15);
+  for (int64_t step = 1; step < 20; ++step) EXPECT_DOUBLE_EQ(schedule.learning_rate(step), 0.3);
+}
+
+TEST(Schedule, WarmupStableDecayIsConstantUntilALinearDecay) {
+  Schedule schedule{.shape = ScheduleShape::kWarmupStableDecay,
+                    .peak = 2.0,
+                    .min_ratio = 0.1,
+                    .decay_fraction = 0.2,
+                    .warmup = 4,
+                    .steps = 100};
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(0), 0.5);
+  for (const int64_t step : {4, 50, 80}) EXPECT_DOUBLE_EQ(schedule.learning_rate(step), 2.0) << step;
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(90), 1.1);  // half way between 2 and 0.2
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(100), 0.2);
+  EXPECT_DOUBLE_EQ(schedule.learning_rate(1000), 0.2);
+  schedule.steps = 200;  // prolonged: what was trained before the decay stays as it was
+  for (const int64_t step : {4, 80, 160}) EXPECT_DOUBLE_EQ(schedule.learning_rate(step), 2.0) << step;
 }
 
 TEST(Schedule, SurvivesARunShorterThanItsWarmUp) {
