@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <thread>
+
+#include "base/cgroup.h"
 
 namespace pmnet {
 
@@ -68,8 +71,10 @@ Machine parse_machine(const std::string& cpuinfo, const std::string& meminfo) {
 int usable_cores() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) return CPU_COUNT(&allowed);
-  return std::max(1u, std::thread::hardware_concurrency());  // more cores than the set can hold
+  const bool known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;  // fails with more cores than the set holds
+  const int cores = known ? CPU_COUNT(&allowed) : static_cast<int>(std::thread::hardware_concurrency());
+  const double quota = read_cgroup_limits().cores.value_or(cores);
+  return std::max(1, std::min(cores, static_cast<int>(std::ceil(quota))));
 }
 
 int64_t peak_memory_bytes() {
@@ -87,6 +92,9 @@ int64_t resident_bytes() {
 Machine query_machine() {
   Machine machine = parse_machine(read_file("/proc/cpuinfo"), read_file("/proc/meminfo"));
   machine.cores = usable_cores();
+  const CgroupLimits limits = read_cgroup_limits();
+  machine.memory_bytes = std::min(machine.memory_bytes, limits.memory_bytes.value_or(machine.memory_bytes));
+  machine.available_bytes = std::min(machine.available_bytes, limits.available_bytes.value_or(machine.available_bytes));
   return machine;
 }
 
