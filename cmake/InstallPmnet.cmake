@@ -14,8 +14,7 @@ if(TARGET pmnet_parquet)
   set_target_properties(pmnet_parquet PROPERTIES INSTALL_RPATH "${PMNET_PYARROW_ROOT}")
   install(TARGETS pmnet_parquet LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
-install(DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/src/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pmnet"
-  FILES_MATCHING PATTERN "*.h" PATTERN "cli" EXCLUDE)
+install(DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/include/pmnet" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT pmnetTargets NAMESPACE pmnet:: DESTINATION "${_package_dir}")
 
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/pmnetConfig.cmake.in"
@@ -23,4 +22,4 @@ configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/pmnetConfig.cmake.in"
 write_basic_package_version_file("${CMAKE_CURRENT_BINARY_DIR}/pmnetConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/pmnetConfig.cmake" "${CMAKE_CURRENT_BINARY_DIR}/pmnetConfigVersion.cmake"
-  "${CMAKE_CURRENT_LIST_DIR}/FindLibTorch.cmake" DESTINATION "${_package_dir}")
+  DESTINATION "${_package_dir}")

@@ -1,56 +1,50 @@
-// pmnet inside another program: streams a text through a model and says how well each byte was foreseen.
+// The smallest use of the library: read a prompt, continue it, list the likeliest next bytes.
 //
-//   embed [MODEL_FOLDER] < text      without a folder: a tiny model with random weights
-#include <ATen/ATen.h>
-#include <fmt/format.h>
-#include <pmnet/base/amx_guard.h>
-#include <pmnet/base/error.h>
-#include <pmnet/base/version.h>
-#include <pmnet/model/model_folder.h>
-#include <pmnet/engine/session.h>
+//   embed [MODEL_FOLDER] < prompt      without a folder: a tiny model with random weights
+#include <pmnet/pmnet.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
-#include <string>
+#include <iterator>
+#include <numeric>
 
 namespace {
 
-void stream(const std::string& preset_or_folder) {
-  pmnet::LoadedModel loaded = pmnet::load_or_make_model(preset_or_folder, /*seed=*/1);
-  const std::string hash = pmnet::model_hash(*loaded.model);
-  pmnet::Session session(std::move(loaded.model), hash);
-  session.feed({session.model().bos_token_id()});
+// Probabilities of the next id.
+std::vector<double> softmax(const std::vector<float>& logits) {
+  const float highest = *std::max_element(logits.begin(), logits.end());
+  std::vector<double> share;
+  for (const float logit : logits) share.push_back(std::exp(static_cast<double>(logit - highest)));
+  const double sum = std::accumulate(share.begin(), share.end(), 0.0);
+  for (double& p : share) p /= sum;
+  return share;
+}
 
-  double bits = 0;
-  int64_t bytes = 0;
-  std::string chunk(4096, '\0');
-  while (std::cin.read(chunk.data(), chunk.size()), std::cin.gcount() > 0) {
-    const std::vector<int64_t> ids(reinterpret_cast<unsigned char*>(chunk.data()),
-                                   reinterpret_cast<unsigned char*>(chunk.data()) + std::cin.gcount());
-    // The logits before each byte: those that the last chunk ended with, then all of this one but its last.
-    const at::Tensor before = session.last_logits().unsqueeze(1);
-    const at::Tensor after = session.feed(ids);
-    const at::Tensor foreseen = at::cat({before, after}, 1)[0].narrow(0, 0, ids.size()).log_softmax(-1);
-    bits -= foreseen.gather(1, at::tensor(ids, at::kLong).unsqueeze(1)).sum().item<double>() / std::log(2.0);
-    bytes += static_cast<int64_t>(ids.size());
-  }
-  if (bytes > 0)
-    fmt::print("{} bytes, {:.3f} bits per byte, memory {} bytes\n", bytes, bits / bytes, session.state().bytes());
+void run(const pmnet::Model& model) {
+  const std::string prompt(std::istreambuf_iterator<char>(std::cin), {});
+  pmnet::Session session(model);
+  session.feed(prompt);
+  std::cout << session.bytes_read() << " bytes read, " << session.state_bytes() << " bytes of state\n";
 
-  const auto [likelihood, likeliest] = session.last_logits()[0].narrow(0, 0, 254).softmax(-1).topk(5);
-  for (int64_t i = 0; i < 5; ++i)
-    fmt::print("next byte {:3d} with probability {:.3f}\n", likeliest[i].item<int64_t>(), likelihood[i].item<double>());
+  const std::vector<double> probability = softmax(session.logits());
+  std::vector<int> byte(256);
+  std::iota(byte.begin(), byte.end(), 0);
+  std::partial_sort(byte.begin(), byte.begin() + 3, byte.end(),
+                    [&](int a, int b) { return probability[a] > probability[b]; });
+  for (int i = 0; i < 3; ++i) std::cout << "next byte " << byte[i] << ", probability " << probability[byte[i]] << '\n';
+
+  std::cout << "continuation: " << session.generate({.temperature = 0.8, .seed = 1, .max_bytes = 60}) << '\n';
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  pmnet::guard_against_broken_amx();  // first of all: see amx_guard.h
-  fmt::print("pmnet {}\n", pmnet::version());
+  std::cout << "pmnet " << pmnet::version() << '\n';
   try {
-    stream(argc > 1 ? argv[1] : "tiny");
-  } catch (const pmnet::UserError& mistake) {
-    fmt::print(stderr, "embed: {}\n", mistake.what());
+    run(argc > 1 ? pmnet::Model::load(argv[1]) : pmnet::Model::create("tiny", 1));
+  } catch (const pmnet::UserError& error) {
+    std::cerr << "embed: " << error.what() << '\n';
     return 2;
   }
 }
