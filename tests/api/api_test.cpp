@@ -7,7 +7,7 @@
 #include <numeric>
 #include <thread>
 
-#include "temporary_folder.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
