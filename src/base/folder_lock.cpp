@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/chrono.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -28,6 +29,9 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& worker) {
     fail("{}: is in use by {}{}; wait for it, stop it, or choose another folder with --out", folder.string(), worker,
          size > 0 ? ": " + std::string(holder, size) : "");
   }
+  struct stat held{}, named{};
+  if (::fstat(file_.get(), &held) != 0 || ::lstat(file.c_str(), &named) != 0 || held.st_ino != named.st_ino)
+    fail("{}: was just left by {}; try again", folder.string(), worker);
   const std::string text =
       fmt::format("process {} since {:%Y-%m-%d %H:%M:%S}", ::getpid(), fmt::localtime(std::time(nullptr)));
   if (::ftruncate(file_.get(), 0) != 0 || ::pwrite(file_.get(), text.data(), text.size(), 0) < 0)

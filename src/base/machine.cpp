@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/cgroup.h"
+#include "base/standard_streams.h"
 
 namespace pmnet {
 
@@ -75,6 +76,13 @@ int usable_cores() {
   const int cores = known ? CPU_COUNT(&allowed) : static_cast<int>(std::thread::hardware_concurrency());
   const double quota = read_cgroup_limits().cores.value_or(cores);
   return std::max(1, std::min(cores, static_cast<int>(std::ceil(quota))));
+}
+
+int limit_threads(int64_t wanted) {
+  const int cores = usable_cores();
+  if (wanted > cores)
+    print_error("warning: {} threads are asked for and {} cores are usable; using {}", wanted, cores, cores);
+  return static_cast<int>(std::min<int64_t>(wanted, cores));
 }
 
 int64_t peak_memory_bytes() {

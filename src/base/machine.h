@@ -22,6 +22,9 @@ Machine parse_machine(const std::string& cpuinfo, const std::string& meminfo);
 
 // Cores that this process may run on at once: its affinity and the CPU quota of its container.
 int usable_cores();
+// `wanted`, but no more than usable_cores(), with a warning: threads that share a core wait for each other at every
+// barrier, which makes them many times slower.
+int limit_threads(int64_t wanted);
 
 // The most memory this process has had resident at once.
 int64_t peak_memory_bytes();

@@ -1,3 +1,5 @@
+#include <ATen/Parallel.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -7,6 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/suggest.h"
 #include "cli/commands.h"
 #include "config/train_options.h"
 #include "train/estimate.h"
@@ -27,12 +30,29 @@ struct TrainArguments {
   bool dry_run = false;
 };
 
+// A file, or the name of a recipe: recipes/train/NAME.toml of the current folder or of PMNET_HOME, which the launcher
+// sets.
+std::filesystem::path find_recipe(const std::string& name) {
+  namespace fs = std::filesystem;
+  if (fs::exists(name)) return name;
+  const char* home = std::getenv("PMNET_HOME");
+  std::vector<std::string> known;
+  for (const fs::path& root : {fs::path("."), fs::path(home == nullptr ? "." : home)}) {
+    const fs::path folder = root / "recipes" / "train";
+    if (fs::exists(folder / (name + ".toml"))) return folder / (name + ".toml");
+    std::error_code error;
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+      known.push_back(entry.path().stem().string());
+  }
+  fail("there is neither a file nor a recipe '{}'{}", name, did_you_mean(name, known));
+}
+
 // Later ones win: defaults, the run that is resumed, the run file, flags, --set.
 TrainConfig merge(const TrainArguments& arguments) {
   TrainConfig config;
   const std::filesystem::path saved = arguments.request.out / "run.toml";
   if (arguments.request.resume && std::filesystem::exists(saved)) read_run_file(config, saved);
-  if (!arguments.run_file.empty()) read_run_file(config, arguments.run_file);
+  if (!arguments.run_file.empty()) read_run_file(config, find_recipe(arguments.run_file));
   for (const auto& [key, values] : arguments.flags) set_option(config, key, values, "the option for " + key);
   for (const std::string& assignment : arguments.assignments) set_option(config, assignment);
   if (arguments.request.resume && !std::filesystem::exists(saved) && config.inputs.empty())
@@ -125,26 +145,28 @@ void add_flags(CLI::App& command, const std::shared_ptr<TrainArguments>& argumen
 }  // namespace
 
 void add_train_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("train", "Train a model on text, or go on with a run");
+  CLI::App* command = app.add_subcommand("train", "Train a model on text, or resume a run");
   const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("--out", arguments->request.out, "Folder of the run")->type_name("DIR");
-  command->add_flag("--resume", arguments->request.resume, "Go on with the run in that folder, bit by bit");
+  command->add_flag("--resume", arguments->request.resume, "Resume the run in that folder, bit for bit");
   // torchrun takes --run for the beginning of an option of its own, hence the second name.
-  command->add_option("--run,--recipe", arguments->run_file, "Settings from a TOML file, see recipes/")
-      ->type_name("FILE");
+  command
+      ->add_option("--run,--recipe", arguments->run_file, "Settings: a TOML file, or the name of one in recipes/train")
+      ->type_name("FILE|NAME");
   command->add_option("--set", arguments->assignments, "Any setting, such as optimizer.beta2=0.99; may be repeated")
       ->type_name("KEY=VALUE")
       ->take_all();
-  command->add_flag("--print-config", arguments->print_config, "Print all settings with their meaning, and end");
-  command->add_flag("--dry-run", arguments->dry_run, "Estimate memory and time from one step, and end");
-  command->add_flag("--force", arguments->request.force, "Go on though memory seems too small");
+  command->add_flag("--print-config", arguments->print_config, "Print all settings with their meaning, and exit");
+  command->add_flag("--dry-run", arguments->dry_run,
+                    "Run one step, discard it, print estimated memory and time, and exit");
+  command->add_flag("--force", arguments->request.force, "Start even if the memory estimate exceeds what is available");
   add_flags(*command, arguments);
   command->footer(
       "On several processes: torchrun --no-python --nproc-per-node N pmnet train ... (--recipe FILE instead of --run)\n"
       "Exit codes: 0 done or stopped by a signal, 2 a mistake in the settings, 17 the loss was not finite too often.");
   const CLI::Option* threads = app.get_option("--threads");
   command->callback([arguments, threads] {
-    if (threads->count() > 0) arguments->flags.push_back({"train.threads", {threads->as<std::string>()}});
+    if (threads->count() > 0) arguments->flags.push_back({"train.threads", {std::to_string(at::get_num_threads())}});
     train(*arguments);
   });
 }

@@ -48,7 +48,7 @@ void use_threads(const CLI::Option& option) {
   } else if (std::getenv("OMP_NUM_THREADS") != nullptr) {
     return;
   }
-  at::set_num_threads(threads);
+  at::set_num_threads(limit_threads(threads));
 }
 
 std::vector<std::string> command_names(const CLI::App& app) {

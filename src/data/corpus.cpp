@@ -139,8 +139,10 @@ Corpus open_corpus(const CorpusSpec& spec, const PackCallback& progress) {
   if (corpus.train.sources.empty())
     fail("nothing is left to train on: all {} documents are held out; hold out fewer", documents);
   if (by != HoldOut::By::None && corpus.held_out.sources.empty())
-    fail("nothing was held out of {} documents; use a larger fraction, a pattern that matches, or hold out tails",
-         documents);
+    fail(
+        "nothing was held out of {} documents; raise data.hold_out_fraction, change data.hold_out_patterns, name other "
+        "text with --validation, or hold out nothing with --hold-out none",
+        documents);
   return corpus;
 }
 

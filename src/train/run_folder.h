@@ -13,6 +13,10 @@ class RunFolder {
   // Makes the folder if need be. UserError: somebody else trains there, it cannot be written to, it holds something
   // that is not a run, or a run that is to be gone on with only when `resume` says so.
   RunFolder(const std::filesystem::path& folder, bool resume);
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  // A start that was refused leaves neither a lock nor a folder that it made.
+  ~RunFolder();
 
   const std::filesystem::path& path() const { return folder_; }
   std::filesystem::path checkpoints() const { return folder_ / "ckpt"; }
@@ -20,6 +24,7 @@ class RunFolder {
 
  private:
   std::filesystem::path folder_;
+  bool made_ = false;  // there was no such folder before
   std::optional<FolderLock> lock_;
 };
 

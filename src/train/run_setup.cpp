@@ -178,7 +178,7 @@ void check_memory(const TrainConfig& config, const ModelConfig& model, const Lau
 
 void choose_threads(const TrainConfig& config, const Launch& launch) {
   if (config.threads > 0)
-    at::set_num_threads(static_cast<int>(config.threads));
+    at::set_num_threads(limit_threads(config.threads));
   else if (launch.world > 1)  // torchrun sets OMP_NUM_THREADS=1
     at::set_num_threads(std::max(1, usable_cores() / launch.local_world));
 }

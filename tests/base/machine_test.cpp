@@ -25,6 +25,15 @@ TEST(Machine, ReadsArm) {
   EXPECT_EQ(machine.memory_bytes, 0);
 }
 
+TEST(Machine, MoreThreadsThanCoresAreRefusedWithAWarning) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(limit_threads(1), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(limit_threads(usable_cores() + 7), usable_cores());
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("cores are usable"), std::string::npos);
+}
+
 TEST(Machine, KnowsThisOne) {
   const Machine machine = query_machine();
   EXPECT_GE(machine.cores, 1);

@@ -153,6 +153,7 @@ TEST(Train, ExitCodesAndMessagesOfMistakes) {
                     "choose another with --out");
   EXPECT_FALSE(fs::exists(program.folder / "run" / "run.toml"));
   expect_user_error("train --resume --out " + out, "there is no run to resume");
+  expect_user_error("train --recipe cpu-minute --out " + out, "neither a file nor a recipe 'cpu-minute'");
   const ProgramResult printed = run_program("train --preset 3m --lr 0.5 --carry --print-config");
   EXPECT_EQ(printed.exit_code, 0);
   TrainConfig read, expected;

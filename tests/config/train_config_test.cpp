@@ -150,7 +150,7 @@ TEST(TrainOptions, WhatAResumedRunMustKeepIsCompared) {
 
 TEST(Recipes, EveryOneIsSoundOnceItHasData) {
   int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(PMNET_SOURCE_DIR) / "recipes")) {
+  for (const auto& entry : std::filesystem::directory_iterator(std::filesystem::path(PMNET_SOURCE_DIR) / "recipes" / "train")) {
     TrainConfig config;
     read_run_file(config, entry.path());
     EXPECT_EQ(config.problems().size(), 1u) << entry.path() << ": " << config.problems().back();
@@ -164,7 +164,7 @@ TEST(Recipes, EveryOneIsSoundOnceItHasData) {
 TEST(Recipes, ThePapersSizes) {
   const auto read = [](const char* name) {
     TrainConfig config;
-    read_run_file(config, std::filesystem::path(PMNET_SOURCE_DIR) / "recipes" / name);
+    read_run_file(config, std::filesystem::path(PMNET_SOURCE_DIR) / "recipes" / "train" / name);
     return config;
   };
   const TrainConfig small = read("paper-30m.toml"), large = read("paper-119m.toml");

@@ -194,7 +194,7 @@ TEST(Run, RefusesBeforeTheFirstStepWhatCannotWork) {
   config = files.config;
   config.device = "cuda";
   if (!at::hasCUDA()) expect(config, "no CUDA device");
-  EXPECT_FALSE(fs::exists(out / "run.toml")) << "nothing of a run that never began";
+  EXPECT_FALSE(fs::exists(out)) << "nothing of a run that never began";
 
   config = files.config;
   config.steps = 2;
