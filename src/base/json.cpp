@@ -67,10 +67,10 @@ std::string printable(std::string_view text) {
 
 json parse_json(std::string_view text, const std::string& where, int max_depth) {
   if (text.starts_with("\xEF\xBB\xBF")) {
-    fail("{}: starts with a byte order mark, which JSON does not allow; save it as plain UTF-8.", where);
+    fail("{}: starts with a byte order mark, which JSON does not allow; save it as plain UTF-8", where);
   }
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
-    fail("{}: {}: a NUL byte, which JSON does not allow; the file is damaged or not JSON.", where,
+    fail("{}: {}: a NUL byte, which JSON does not allow; the file is damaged or not JSON", where,
          line_and_column(text, nul));
   }
   const char* furthest = text.data();
@@ -80,7 +80,7 @@ json parse_json(std::string_view text, const std::string& where, int max_depth) 
     switch (event) {
       case json::parse_event_t::object_start:
       case json::parse_event_t::array_start:
-        if (depth >= max_depth) fail("{}: {}: nested deeper than {} levels.", where, here(), max_depth);
+        if (depth >= max_depth) fail("{}: {}: nested deeper than {} levels", where, here(), max_depth);
         if (event == json::parse_event_t::object_start) keys.emplace_back();
         break;
       case json::parse_event_t::object_end:
@@ -88,7 +88,7 @@ json parse_json(std::string_view text, const std::string& where, int max_depth) 
         break;
       case json::parse_event_t::key:
         if (!keys.back().insert(parsed.get_ref<const std::string&>()).second) {
-          fail("{}: {}: the key {} occurs twice in one object; keep one of them.", where, here(),
+          fail("{}: {}: the key {} occurs twice in one object; keep one of them", where, here(),
                printable(parsed.get_ref<const std::string&>()));
         }
         break;
@@ -101,10 +101,10 @@ json parse_json(std::string_view text, const std::string& where, int max_depth) 
     return json::parse(TrackingIterator{text.data(), &furthest}, TrackingIterator{text.data() + text.size(), &furthest},
                        check);
   } catch (const json::parse_error& error) {
-    fail("{}: {}: not valid JSON ({}).", where, line_and_column(text, std::max<size_t>(error.byte, 1) - 1),
+    fail("{}: {}: not valid JSON ({})", where, line_and_column(text, std::max<size_t>(error.byte, 1) - 1),
          reason_of(error));
   } catch (const json::exception& error) {
-    fail("{}: {}: not valid JSON ({}).", where, here(), reason_of(error));
+    fail("{}: {}: not valid JSON ({})", where, here(), reason_of(error));
   }
 }
 

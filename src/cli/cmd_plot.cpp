@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
+#include "base/standard_streams.h"
 #include "cli/commands.h"
 #include "report/curves.h"
 
@@ -19,12 +19,10 @@ struct PlotOptions {
 };
 
 void plot_runs(const PlotOptions& options) {
-  std::vector<Run> runs;
-  for (const std::string& path : options.runs) {
-    runs.push_back(read_run(path));
-    if (runs.back().metrics.unreadable_lines > 0)
-      fmt::print(stderr, "note: {} damaged line(s) of {} were left out\n", runs.back().metrics.unreadable_lines, path);
-  }
+  const std::vector<Run> runs = read_runs(options.runs);
+  for (const Run& run : runs)
+    if (run.metrics.unreadable_lines > 0)
+      print_error("note: {} damaged lines of {} were left out", run.metrics.unreadable_lines, run.folder.string());
   std::vector<LineChart> charts = curves_of(runs, options.metrics);
   if (options.log_y)
     for (LineChart& chart : charts) chart.y_scale = Scale::Log10;

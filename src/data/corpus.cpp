@@ -132,7 +132,10 @@ Corpus open_corpus(const CorpusSpec& spec, const PackCallback& progress) {
     Divider divide{spec.hold_out, by, shard, {}, train, held_out};
     for (const std::string& origin : shard.origins())
       divide.path_held_out.push_back(matches_any(origin, spec.hold_out.patterns));
-    shard.for_each(divide);
+    shard.for_each([&](const ShardEntry& entry, uint64_t offset) {
+      corpus.documents_with_marker_bytes += (entry.flags & ShardEntry::kHoldsMarkerBytes) != 0;
+      divide(entry, offset);
+    });
     add_source(corpus.train, std::move(train));
     add_source(corpus.held_out, std::move(held_out));
   }

@@ -60,8 +60,9 @@ struct DocumentSet {
 
 struct Corpus {
   DocumentSet train;
-  DocumentSet held_out;            // without sources when nothing is held out
-  std::vector<PackResult> packed;  // one per source: where its shard lies, what was skipped
+  DocumentSet held_out;                      // without sources when nothing is held out
+  std::vector<PackResult> packed;            // one per source: where its shard lies, what was skipped
+  uint64_t documents_with_marker_bytes = 0;  // 254 or 255, the usual BOS and EOS
 };
 
 // Packs or finds the shards and divides the documents. An empty train part, a held-out part asked for that turns out

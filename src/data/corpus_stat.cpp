@@ -106,9 +106,10 @@ uint64_t CorpusStat::length_quantile_bound(double share) const {
   uint64_t seen = 0;
   for (size_t k = 0; k + 1 < length_histogram.size(); ++k) {
     seen += length_histogram[k];
-    if (static_cast<double>(seen) >= share * static_cast<double>(total.documents)) return uint64_t{1} << k;
+    if (static_cast<double>(seen) >= share * static_cast<double>(total.documents))
+      return std::min((uint64_t{1} << k) - 1, longest);
   }
-  return ~uint64_t{0};
+  return longest;
 }
 
 CorpusStat examine_inputs(const std::vector<std::string>& inputs, const ReadOptions& options,

@@ -32,7 +32,8 @@ struct CorpusStat {
   std::string sample;                // the start of one document, chosen by its number
   std::string sample_origin;
 
-  // Smallest power of two that at least this share of the documents is shorter than.
+  // A length that at least this share of the documents does not exceed: the upper end of a histogram bin, or the
+  // longest document.
   uint64_t length_quantile_bound(double share) const;
 };
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/pickle.h"
 #include "data/byte_source.h"
 
 namespace pmnet {
@@ -27,23 +28,16 @@ std::string lower_case(std::string text) {
 
 [[noreturn]] void refuse_pickle(const std::string& path) {
   fail(
-      "'{}' is a pickle, which can run code when it is opened, so it is never read; save its text as .txt, .jsonl or "
+      "{}: is a pickle, which can run any code when loaded and is never read here; save its text as .txt, .jsonl or "
       ".parquet, or its weights as .safetensors",
       path);
-}
-
-// torch.save files of both generations and framed pickles give themselves away in their first bytes.
-bool looks_like_pickle(std::string_view head) {
-  return head.starts_with("\x80\x02\x8a\x0a") || head.starts_with("\x80\x04\x95") || head.starts_with("\x80\x05\x95") ||
-         (head.starts_with("PK\x03\x04") && head.find("data.pkl") != std::string_view::npos);
 }
 
 InputFile describe(const std::string& path) {
   InputFile file;
   file.path = path;
   std::string name = lower_case(fs::path(path).filename().string());
-  for (const char* suffix : {".pt", ".pth", ".pkl", ".pickle", ".ckpt"})
-    if (name.ends_with(suffix)) refuse_pickle(path);
+  if (has_pickle_name(name)) refuse_pickle(path);
   if (take_suffix(name, ".gz"))
     file.compression = Compression::Gzip;
   else if (take_suffix(name, ".zst"))
@@ -55,7 +49,7 @@ InputFile describe(const std::string& path) {
   else if (take_suffix(name, ".pmshard"))
     file.format = FileFormat::Shard;
   if (file.compression != Compression::None && (file.format == FileFormat::Parquet || file.format == FileFormat::Shard))
-    fail("'{}' is compressed as a whole, but Parquet files and shards are read at random places; decompress it first",
+    fail("{}: is compressed as a whole, but Parquet files and shards are read at random places; decompress it first",
          path);
   const FileReader opened(path);
   file.stamp = {opened.size(), fs::last_write_time(path).time_since_epoch().count()};
@@ -71,7 +65,7 @@ void collect_folder(const fs::path& folder, std::vector<std::string>& paths) {
   std::vector<fs::path> entries;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     entries.push_back(it->path());
-  if (error) fail("cannot list the folder '{}': {}; check its permissions", folder.string(), error.message());
+  if (error) fail("{}: cannot list the folder: {}; check its permissions", folder.string(), error.message());
   std::sort(entries.begin(), entries.end());
   for (const fs::path& entry : entries) {
     if (entry.filename().string().starts_with(".")) continue;
@@ -110,13 +104,13 @@ std::vector<InputFile> find_inputs(const std::vector<std::string>& inputs) {
     std::error_code error;
     if (fs::exists(fs::symlink_status(input, error))) {
       collect(input, paths);
-      if (paths.empty()) fail("the folder '{}' holds no files; put text into it or name another", input);
+      if (paths.empty()) fail("{}: the folder holds no files; put text into it or name another", input);
     } else if (input.find_first_of("*?[{~") != std::string::npos) {
       for (const std::string& path : expand_glob(input)) collect(path, paths);
       if (paths.empty())
-        fail("no file matches '{}'; check the pattern, and quote it if the shell should not expand it", input);
+        fail("{}: no file matches; check the pattern, and quote it if the shell should not expand it", input);
     } else {
-      fail("there is no file or folder '{}'; check the path", input);
+      fail("{}: no such file or folder; check the path", input);
     }
     for (const std::string& path : paths)
       if (seen.insert(fs::weakly_canonical(path, error).string()).second) files.push_back(describe(path));

@@ -61,6 +61,7 @@ class FieldPicker : public nlohmann::json_sax<nlohmann::json> {
       if (field->seen) throw BadRecord(fmt::format("the field '{}' appears twice", name));
       field->seen = true;
       current_ = field;
+      break;  // the text field may have the name of another: --text-field prompt
     }
     if (!current_ && names.size() < 200) names += (names.empty() ? "'" : ", '") + name + "'";
     return true;

@@ -15,7 +15,7 @@ constexpr uint64_t kEntriesPerBlock = 16 * 1024;
 constexpr uint64_t kMaxPathsBytes = uint64_t{1} << 30;
 
 [[noreturn]] void refuse(const std::string& path, const char* what) {
-  fail("'{}' is not a whole shard: {}; write it again with `pmnet data pack`", path, what);
+  fail("{}: is not a whole shard: {}; write it again with 'pmnet data pack'", path, what);
 }
 
 }  // namespace
@@ -42,8 +42,7 @@ void Shard::check_index() {
     read_entries(first, block);
     hash.update(block.data(), block.size() * sizeof(ShardEntry));
     for (const ShardEntry& entry : block) {
-      if (entry.bytes > bytes_left || entry.prompt_bytes > entry.bytes || entry.path >= footer_.path_count)
-        refuse(path(), "an entry of its index is out of range");
+      check_entry(entry, bytes_left);
       bytes_left -= entry.bytes;
     }
   }
@@ -63,6 +62,11 @@ void Shard::check_index() {
     at += size;
   }
   if (origins_.size() != footer_.path_count) refuse(path(), "its table of paths has the wrong length");
+}
+
+void Shard::check_entry(const ShardEntry& entry, uint64_t bytes_left) const {
+  if (entry.bytes > bytes_left || entry.prompt_bytes > entry.bytes || entry.path >= footer_.path_count)
+    refuse(path(), "an entry of its index is out of range");
 }
 
 void Shard::read_entries(uint64_t first, std::vector<ShardEntry>& block) const {
@@ -93,6 +97,7 @@ bool ShardDocuments::next() {
     block_next_ = 0;
   }
   entry_ = block_[block_next_++];
+  shard_.check_entry(entry_, shard_.data_bytes() - position_);
   ++document_;
   left_ = entry_.bytes;
   hash_->state.reset();
@@ -107,7 +112,7 @@ std::string_view ShardDocuments::piece() {
   left_ -= size;
   hash_->state.update(buffer_.data(), size);
   if (left_ == 0 && hash_->state.digest64() != entry_.hash)
-    fail("'{}', document {} ({}, record {}) is damaged: its checksum is wrong; write the shard again", shard_.path(),
+    fail("{}: document {} ({}, record {}) is damaged: its checksum is wrong; write the shard again", shard_.path(),
          document_, shard_.origins()[entry_.path], entry_.record);
   return {buffer_.data(), size};
 }

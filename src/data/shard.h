@@ -34,10 +34,12 @@ struct ShardEntry {
   uint64_t hash;    // of the document's bytes
   uint64_t record;  // in its origin, from 1
   uint32_t path;    // origin, number in the table of paths
-  uint32_t reserved;
+  uint32_t flags;
+
+  static constexpr uint32_t kHoldsMarkerBytes = 1;  // 254 or 255, the usual BOS and EOS: this is not UTF-8 text
 };
 
-// Writes beside the final name and renames at the end: an unfinished shard is never taken for a whole one.
+// Writes an AtomicFile: an unfinished shard is never taken for a whole one.
 class ShardWriter {
  public:
   explicit ShardWriter(const std::string& path);
@@ -77,6 +79,7 @@ class Shard {
     for (uint64_t first = 0; first < documents(); first += block.size()) {
       read_entries(first, block);
       for (const ShardEntry& entry : block) {
+        check_entry(entry, data_bytes() - offset);
         visit(entry, offset);
         offset += entry.bytes;
       }
@@ -89,6 +92,8 @@ class Shard {
  private:
   friend class ShardDocuments;
   void read_entries(uint64_t first, std::vector<ShardEntry>& block) const;
+  // On every reading, not only when the shard is opened: the file may be rewritten meanwhile.
+  void check_entry(const ShardEntry& entry, uint64_t bytes_left) const;
   void check_index();
 
   FileReader file_;

@@ -2,17 +2,20 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
+#include "base/atomic_folder.h"
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
 #include "data/shard.h"
-#include "data/shard_layout.h"
 
 namespace pmnet {
 namespace {
@@ -26,7 +29,7 @@ void check_free_space(const std::vector<InputFile>& files, const std::string& pa
   std::error_code error;
   const fs::space_info space = fs::space(fs::absolute(path).parent_path(), error);
   if (!error && space.available < least)
-    fail("packing into '{}' needs at least {} and the disk has {} left; free some space or choose another folder", path,
+    fail("{}: packing needs at least {} and the disk has {} left; free some space or choose another folder", path,
          format_bytes(least), format_bytes(space.available));
 }
 
@@ -47,23 +50,18 @@ uint64_t cache_key(const std::vector<InputFile>& files, const ReadOptions& optio
   return hash.digest64();
 }
 
-// Holds the lock until destroyed; the kernel lets go of it when the process ends in any way.
-FileDescriptor lock_file(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (file.get() < 0)
-    fail("cannot create '{}': {}; choose a cache folder you may write to", path, std::strerror(errno));
-  while (::flock(file.get(), LOCK_EX) != 0)
-    if (errno != EINTR) fail("cannot lock '{}': {}; choose another cache folder", path, std::strerror(errno));
+// Holds the lock until destroyed; the kernel releases it when the process ends in any way. While another process holds
+// it, `progress` is called, which may throw to stop waiting.
+FileDescriptor lock_file(const std::string& path, const PackCallback& progress) {
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (file.get() < 0) fail("{}: cannot write: {}; choose a cache folder you may write to", path, std::strerror(errno));
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EINTR && errno != EWOULDBLOCK)
+      fail("{}: cannot lock: {}; choose another cache folder", path, std::strerror(errno));
+    if (progress) progress({});
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   return file;
-}
-
-void remove_leftovers(const fs::path& shard) {
-  std::error_code error;
-  const std::string prefix = shard.filename().string() + ".tmp-";
-  std::vector<fs::path> stale;
-  for (const auto& entry : fs::directory_iterator(shard.parent_path(), error))
-    if (entry.path().filename().string().starts_with(prefix)) stale.push_back(entry.path());
-  for (const fs::path& path : stale) fs::remove(path, error);
 }
 
 }  // namespace
@@ -102,7 +100,7 @@ PackResult pack_files(const std::vector<InputFile>& files, const ReadOptions& op
     report(0);
   }
   if (writer.documents() == 0)
-    fail("the corpus is empty: {} file(s) starting with '{}' hold no document with text; name other data", files.size(),
+    fail("the corpus is empty: {} files, the first '{}', hold no document with text; name other data", files.size(),
          files.front().path);
   writer.finish();
   result.documents = writer.documents();
@@ -119,23 +117,21 @@ PackResult cached_shard(const std::vector<std::string>& inputs, const ReadOption
   };
   if (files.size() == 1 && files[0].format == FileFormat::Shard) {
     PackResult given = whole(files[0].path);
-    if (given.documents == 0) fail("the shard '{}' holds no documents; pack it again", files[0].path);
+    if (given.documents == 0) fail("{}: the shard holds no documents; pack it again", files[0].path);
     return given;
   }
 
-  std::error_code error;
-  fs::create_directories(cache_folder, error);
-  if (error) fail("cannot create the cache folder '{}': {}; choose another", cache_folder, error.message());
+  create_folders(cache_folder);
   const fs::path shard = fs::path(cache_folder) / fmt::format("{:016x}.pmshard", cache_key(files, options));
-  const FileDescriptor lock = lock_file(shard.string() + ".lock");
-  if (fs::exists(shard, error)) {
+  const FileDescriptor lock = lock_file(shard.string() + ".lock", progress);
+  if (std::error_code error; fs::exists(shard, error)) {
     try {
       return whole(shard.string());
     } catch (const UserError&) {
       fs::remove(shard, error);  // damaged since it was written: the inputs are still there
     }
   }
-  remove_leftovers(shard);
+  clean_folder_after_crash(cache_folder);
   return pack_files(files, options, shard.string(), progress);
 }
 
@@ -143,7 +139,7 @@ std::string default_cache_folder() {
   if (const char* chosen = std::getenv("PMNET_CACHE"); chosen && *chosen) return chosen;
   if (const char* base = std::getenv("XDG_CACHE_HOME"); base && *base) return (fs::path(base) / "pmnet").string();
   if (const char* home = std::getenv("HOME"); home && *home) return (fs::path(home) / ".cache" / "pmnet").string();
-  return (fs::temp_directory_path() / "pmnet-cache").string();
+  return (fs::temp_directory_path() / fmt::format("pmnet-cache-{}", ::geteuid())).string();
 }
 
 }  // namespace pmnet

@@ -34,7 +34,8 @@ PackResult pack_files(const std::vector<InputFile>& files, const ReadOptions& op
 PackResult cached_shard(const std::vector<std::string>& inputs, const ReadOptions& options,
                         const std::string& cache_folder, const PackCallback& progress = {});
 
-// $PMNET_CACHE, else the pmnet folder of $XDG_CACHE_HOME, else of ~/.cache.
+// $PMNET_CACHE, else the pmnet folder of $XDG_CACHE_HOME, else of ~/.cache; without a home a folder of this user under
+// the system's temporary one.
 std::string default_cache_folder();
 
 }  // namespace pmnet

@@ -1,23 +1,16 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <stdexcept>
 
-#include "base/error.h"
-#include "base/file_calls.h"
+#include "base/atomic_folder.h"
 #include "base/hash.h"
 #include "data/shard.h"
 #include "data/shard_layout.h"
 
 namespace pmnet {
-
-namespace fs = std::filesystem;
 
 static_assert(std::endian::native == std::endian::little, "shards are written as they lie in memory");
 
@@ -27,8 +20,8 @@ constexpr size_t kWriteBlock = 1 << 20;
 
 // Gathers small writes.
 struct BlockWriter {
-  FileWriter file;
-  std::string pending;
+  FileWriter& file;
+  std::string pending = {};
 
   void write(std::string_view bytes) {
     if (pending.size() + bytes.size() > kWriteBlock) flush();
@@ -48,37 +41,24 @@ std::string_view bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof(value)};
 }
 
-// A file of this name is left over from a process that had our number and died.
-fs::path fresh(const fs::path& path) {
-  std::error_code error;
-  fs::remove(path, error);
-  return path;
+// Bytes that are not UTF-8 and stand for BOS and EOS in the published vocabulary.
+bool holds_marker_bytes(std::string_view bytes) {
+  return std::ranges::any_of(bytes, [](char c) { return static_cast<unsigned char>(c) >= 254; });
 }
 
 }  // namespace
 
 struct ShardWriter::State {
-  explicit State(const std::string& shard)
-      : path(shard),
-        temporary(shard + ".tmp-" + std::to_string(::getpid())),
-        index_path(temporary.string() + "-index"),
-        data{FileWriter(fresh(temporary)), {}},
-        index{FileWriter(fresh(index_path)), {}} {}
-  ~State() {
-    std::error_code error;
-    fs::remove(index_path, error);
-    if (!finished) fs::remove(temporary, error);
-  }
+  explicit State(const std::string& shard) : file(shard), index_file(shard + ".index") {}
 
-  fs::path path, temporary, index_path;
-  BlockWriter data;
-  BlockWriter index;  // entries wait in a file, so that memory does not grow with the number of documents
+  AtomicFile file;
+  AtomicFile index_file;  // entries wait in a file, so that memory does not grow with the number of documents
+  BlockWriter data{file.writer()}, index{index_file.writer()};
   std::vector<std::string> origins;
   std::map<std::string, uint32_t> origin_numbers;
   ShardFooter footer{};
   ShardEntry entry{};
   bool in_document = false;
-  bool finished = false;
   Xxh3 document_hash, data_hash;
 };
 
@@ -103,6 +83,7 @@ void ShardWriter::begin_document(const std::string& origin, uint64_t record) {
 void ShardWriter::append(std::string_view bytes) {
   state_->document_hash.update(bytes.data(), bytes.size());
   state_->entry.bytes += bytes.size();
+  if (holds_marker_bytes(bytes)) state_->entry.flags |= ShardEntry::kHoldsMarkerBytes;
   state_->data.write(bytes);
 }
 
@@ -135,7 +116,7 @@ void ShardWriter::finish() {
   Xxh3 index_hash;
   index_hash.update(&s.footer, offsetof(ShardFooter, index_hash));
   s.index.flush();
-  const FileReader entries(s.index_path);
+  const FileReader entries(s.index_file.writer().path());
   std::string block(kWriteBlock, '\0');
   for (uint64_t at = 0; at < index_bytes; at += block.size()) {
     block.resize(std::min<uint64_t>(kWriteBlock, index_bytes - at));
@@ -148,10 +129,7 @@ void ShardWriter::finish() {
   s.data.write(paths);
   s.data.write(bytes_of(s.footer));
   s.data.flush();
-  s.data.file.finish();
-  if (file_calls().rename(s.temporary.c_str(), s.path.c_str()) != 0) fail_writing(s.path, errno);
-  s.finished = true;
-  sync_folder(fs::absolute(s.path).parent_path());
+  s.file.commit();
 }
 
 }  // namespace pmnet

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/atomic_folder.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/hash.h"
 #include "data/permutation.h"
 
@@ -156,7 +156,9 @@ std::string make_story(const StoryOptions& options, uint64_t number) {
 uint64_t write_stories(const std::string& path, uint64_t bytes, const StoryOptions& options,
                        const std::function<void(uint64_t bytes_done)>& progress) {
   const bool as_records = path.ends_with(".jsonl");
-  FileWriter file(path, bytes);
+  if (std::error_code error; std::filesystem::is_regular_file(path, error))
+    fail("{}: exists already; choose another name or remove it", path);
+  AtomicFile file(path, bytes);
   uint64_t number = 0;
   std::string block;
   for (uint64_t text_bytes = 0; text_bytes < bytes; ++number) {
@@ -169,13 +171,13 @@ uint64_t write_stories(const std::string& path, uint64_t bytes, const StoryOptio
       block += story;
     }
     if (block.size() >= (1u << 20)) {
-      file.write(block);
+      file.writer().write(block);
       block.clear();
       if (progress) progress(text_bytes);
     }
   }
-  file.write(block);
-  file.finish();
+  file.writer().write(block);
+  file.commit();
   return number;
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "eval/scorer.h"
-#include "io/npz.h"
+#include "io/safetensors.h"
 #include "model/pmnet.h"
 #include "ops/ops.h"
 
@@ -162,20 +162,20 @@ std::vector<SlotName> busiest_slots(const Inspection& inspection) {
   return slots;
 }
 
-void write_arrays(const Inspection& inspection, const std::filesystem::path& npz_file) {
+void write_tensors(const Inspection& inspection, const std::filesystem::path& file) {
   const int64_t T = inspection.num_bytes(), H = inspection.num_levels(), N = inspection.slots, M = inspection.phases;
-  std::vector<TensorView> arrays = {view("bytes", DType::kU8, {T}, inspection.text.data()),
-                                    view("bits", DType::kF64, {T}, inspection.bits.data()),
-                                    view("groups", DType::kI32, {T, H}, inspection.groups.data()),
-                                    view("chosen", DType::kI32, {T, H}, inspection.chosen.data()),
-                                    view("weights", DType::kF32, {T, H, N}, inspection.weights.data())};
+  std::vector<TensorView> tensors = {view("bytes", DType::kU8, {T}, inspection.text.data()),
+                                     view("bits", DType::kF64, {T}, inspection.bits.data()),
+                                     view("groups", DType::kI32, {T, H}, inspection.groups.data()),
+                                     view("chosen", DType::kI32, {T, H}, inspection.chosen.data()),
+                                     view("weights", DType::kF32, {T, H, N}, inspection.weights.data())};
   for (int64_t h = 0; h < H; ++h) {
     const LevelView& level = inspection.levels[h];
     const auto G = static_cast<int64_t>(level.routing.tokens().size());
-    arrays.push_back(view(fmt::format("load_{}", h), DType::kI64, {G}, level.routing.tokens().data()));
-    arrays.push_back(view(fmt::format("phases_{}", h), DType::kF32, {G, N, M}, level.phases.data()));
+    tensors.push_back(view(fmt::format("load_{}", h), DType::kI64, {G}, level.routing.tokens().data()));
+    tensors.push_back(view(fmt::format("phases_{}", h), DType::kF32, {G, N, M}, level.phases.data()));
   }
-  write_npz(npz_file, arrays);
+  write_safetensors_atomically(file, tensors);
 }
 
 }  // namespace pmnet

@@ -55,7 +55,7 @@ std::vector<SlotName> parse_slots(const LanguageModel& model, const std::vector<
 // The slots of the busiest group of each level.
 std::vector<SlotName> busiest_slots(const Inspection& inspection);
 
-// Arrays bytes, bits, groups, chosen, weights, and load_H, phases_H of each level H.
-void write_arrays(const Inspection& inspection, const std::filesystem::path& npz_file);
+// A safetensors file with bytes, bits, groups, chosen, weights, and load_H, phases_H of each level H.
+void write_tensors(const Inspection& inspection, const std::filesystem::path& file);
 
 }  // namespace pmnet

@@ -1,10 +1,10 @@
-// The cost of each line of an endless stream: for logs, where an anomaly is a line that costs many bits.
+// What each line of an endless stream costs: for logs, where an anomaly is a line that costs many bits.
 #pragma once
 #include <functional>
 #include <string>
 #include <string_view>
 
-#include "engine/session.h"
+#include "eval/scorer.h"
 
 namespace pmnet {
 
@@ -17,33 +17,31 @@ struct LineScore {
 };
 
 struct LineScorerOptions {
-  bool independent =
-      false;             // every line starts from the memory at the start; else that of all earlier lines is carried
-  size_t keep_text = 0;  // bytes of each line
-  int64_t chunk = 1024;  // bytes per pass
+  MemorySwitches switches = {};
+  bool independent = false;  // every line is a text of its own; else the memory of all lines before it is carried
+  size_t keep_text = 0;      // bytes of each line
+  int64_t chunk = 1024;      // bytes per pass
 };
 
-// Bytes in, in any pieces; scores out as soon as a line is complete. Memory use is constant.
+// Bytes in, in any pieces, scores out as soon as a line is complete. Nothing is held but the state of the past.
 class LineScorer {
  public:
-  using LineSink = std::function<void(const LineScore&)>;
-  // `start` is a fresh session, or one with a restored memory.
-  LineScorer(const Session& start, const LineScorerOptions& options, LineSink sink);
+  using Take = std::function<void(const LineScore&)>;
+  LineScorer(std::shared_ptr<const LanguageModel> model, const LineScorerOptions& options, Take take);
 
   void push(std::string_view bytes);
-  // A whole line that may have line ends inside; one is appended.
+  // A whole line that may have line ends inside; one is put behind it.
   void push_line(std::string_view text);
-  void finish();  // ends a last line without a line end
-
-  const Session& session() const { return session_; }  // its memory after the last byte
+  void finish();  // a last line without a line end
 
  private:
   void score(std::string_view bytes, bool lines_end_inside);
   void end_line();
 
-  Session start_, session_;
+  std::shared_ptr<const LanguageModel> model_;
+  Scorer scorer_;
   LineScorerOptions options_;
-  LineSink sink_;
+  Take take_;
   LineScore current_;
 };
 

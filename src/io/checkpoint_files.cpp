@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/pickle.h"
 
 namespace pmnet {
 namespace {
@@ -28,19 +29,19 @@ bool is_inside(const fs::path& file, const fs::path& folder) {
 fs::path shard_path(const fs::path& folder, const std::string& name, const std::string& where) {
   const bool plain = !name.empty() && name != "." && name != ".." && name.find_first_of("/\\") == std::string::npos &&
                      name.find('\0') == std::string::npos;
-  if (!plain) fail("{}: the shard {} is not a plain file name in the same folder.", where, printable(name));
-  if (!name.ends_with(".safetensors")) fail("{}: the shard {} is not a .safetensors file.", where, printable(name));
+  if (!plain) fail("{}: the shard {} is not a plain file name in the same folder", where, printable(name));
+  if (!name.ends_with(".safetensors")) fail("{}: the shard {} is not a .safetensors file", where, printable(name));
   const fs::path path = folder / name;
   std::error_code error;
   if (!fs::exists(path, error)) {
-    fail("{}: the shard {} is missing; fetch it again.", where, printable(name));
+    fail("{}: the shard {} is missing; fetch it again", where, printable(name));
   }
   const fs::path real = fs::canonical(path);
   const fs::path home = fs::canonical(folder);
   const bool in_cache =
       home.parent_path().filename() == "snapshots" && is_inside(real, home.parent_path().parent_path() / "blobs");
   if (!is_inside(real, home) && !in_cache) {
-    fail("{}: the shard {} is a link to {}, outside its folder; copy the file there.", where, printable(name),
+    fail("{}: the shard {} is a link to {}, outside its folder; copy the file there", where, printable(name),
          real.string());
   }
   return path;
@@ -50,27 +51,25 @@ std::map<std::string, std::string> read_weight_map(const fs::path& index_file) {
   const std::string where = index_file.string();
   const json index = read_json(index_file, kMaxHeaderBytes);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
-    fail("{}: must be an object whose weight_map gives the file of each tensor.", where);
+    fail("{}: must be an object whose weight_map gives the file of each tensor", where);
   }
   std::map<std::string, std::string> file_of;
   for (const auto& [name, file] : index["weight_map"].items()) {
-    if (!file.is_string()) fail("{}: weight_map: the file of {} is not a string.", where, printable(name));
+    if (!file.is_string()) fail("{}: weight_map: the file of {} is not a string", where, printable(name));
     file_of[name] = file.get<std::string>();
   }
-  if (file_of.empty()) fail("{}: weight_map is empty.", where);
+  if (file_of.empty()) fail("{}: weight_map is empty", where);
   return file_of;
 }
 
 [[noreturn]] void fail_without_model(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string extension = entry.path().extension().string();
-    if (extension == ".bin" || extension == ".pt" || extension == ".pth" || extension == ".ckpt" ||
-        extension == ".pkl") {
-      fail("{}: has no {}, only {}, a pickle file, which can run any code when loaded and is never read here; {}.",
+    if (has_pickle_name(entry.path().string()) || entry.path().extension() == ".bin") {
+      fail("{}: has no {}, only {}, a pickle file, which can run any code when loaded and is never read here; {}",
            folder.string(), kModelFile, entry.path().filename().string(), kPickleAdvice);
     }
   }
-  fail("{}: is not a model folder: it has neither {} nor {}.", folder.string(), kModelFile, kIndexFile);
+  fail("{}: is not a model folder: it has neither {} nor {}", folder.string(), kModelFile, kIndexFile);
 }
 
 std::string listed(const std::vector<std::string>& items) {
@@ -86,7 +85,7 @@ TensorSet TensorSet::open(const fs::path& folder_or_file) {
   set.path_ = folder_or_file;
   std::error_code error;
   if (!fs::exists(folder_or_file, error)) {
-    fail("{}: does not exist; a model folder or a .safetensors file is needed.", folder_or_file.string());
+    fail("{}: does not exist; a model folder or a .safetensors file is needed", folder_or_file.string());
   }
   if (!fs::is_directory(folder_or_file, error)) {
     set.add_file(folder_or_file);
@@ -117,11 +116,11 @@ void TensorSet::add_shards(const fs::path& folder, const fs::path& index_file) {
     for (const TensorInfo& info : files_.back()->tensors()) {
       const auto listed_in = file_of.find(info.name);
       if (listed_in == file_of.end()) {
-        fail("{}: the shard {} holds tensor {}, which weight_map does not list.", where, printable(shard),
+        fail("{}: the shard {} holds tensor {}, which weight_map does not list", where, printable(shard),
              printable(info.name));
       }
       if (listed_in->second != shard) {
-        fail("{}: tensor {} is in the shard {}, but weight_map says {}.", where, printable(info.name), printable(shard),
+        fail("{}: tensor {} is in the shard {}, but weight_map says {}", where, printable(info.name), printable(shard),
              printable(listed_in->second));
       }
     }
@@ -129,7 +128,7 @@ void TensorSet::add_shards(const fs::path& folder, const fs::path& index_file) {
   sort_by_name();
   for (const auto& [name, shard] : file_of) {
     if (find(name) == nullptr) {
-      fail("{}: the shard {} lacks tensor {}, which weight_map promises.", where, printable(shard), printable(name));
+      fail("{}: the shard {} lacks tensor {}, which weight_map promises", where, printable(shard), printable(name));
     }
   }
 }
@@ -159,7 +158,7 @@ std::vector<std::string> require_tensors(const TensorSet& set, const std::vector
     }
   }
   if (!problems.empty()) {
-    fail("{}: does not fit its configuration: {}.", set.path().string(), listed(problems));
+    fail("{}: does not fit its configuration: {}", set.path().string(), listed(problems));
   }
   std::vector<std::string> extras;
   for (const StoredTensor& stored : set.tensors()) {

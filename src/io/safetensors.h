@@ -34,6 +34,7 @@ inline constexpr const char* kPickleAdvice =
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 // Keeps the memory of a hostile header near its own size; real models have a few thousand tensors.
 inline constexpr size_t kMaxTensors = 250'000;
+inline constexpr size_t kMaxKeys = 10'000;  // of the metadata, or of one tensor
 
 struct SafetensorsHeader {
   std::vector<TensorInfo> tensors;  // in the order of their bytes

@@ -30,13 +30,13 @@ class HeaderHandler : public nlohmann::json_sax<json> {
   bool number_unsigned(number_unsigned_t value) override {
     if (place_ == Place::kShape) {
       if (value > static_cast<uint64_t>(INT64_MAX))
-        fail("{}: {}: a dimension of {} is too large.", where_, who(), value);
+        fail("{}: {}: a dimension of {} is too large", where_, who(), value);
       tensor_.shape.push_back(static_cast<int64_t>(value));
       return true;
     }
     if (place_ == Place::kOffsets) {
       offsets_.push_back(value);
-      if (offsets_.size() > 2) fail("{}: {}: data_offsets has more than two numbers.", where_, who());
+      if (offsets_.size() > 2) fail("{}: {}: data_offsets has more than two numbers", where_, who());
       return true;
     }
     return scalar("a number");
@@ -49,7 +49,7 @@ class HeaderHandler : public nlohmann::json_sax<json> {
     }
     if (place_ == Place::kTensor && key_ == "dtype") {
       const std::optional<DType> dtype = find_dtype(value);
-      if (!dtype) fail("{}: {}: the dtype {} is not known.", where_, who(), printable(value));
+      if (!dtype) fail("{}: {}: the dtype {} is not known", where_, who(), printable(value));
       tensor_.dtype = *dtype;
       has_dtype_ = true;
       return true;
@@ -77,7 +77,7 @@ class HeaderHandler : public nlohmann::json_sax<json> {
       case Place::kRoot:
         in_metadata_ = name == "__metadata__";
         if (in_metadata_ && std::exchange(metadata_seen_, true)) {
-          fail("{}: __metadata__ occurs twice in the header.", where_);
+          fail("{}: __metadata__ occurs twice in the header", where_);
         }
         tensor_ = TensorInfo{std::move(name), DType::kF32, {}, 0, 0};
         has_dtype_ = has_shape_ = false;
@@ -85,7 +85,8 @@ class HeaderHandler : public nlohmann::json_sax<json> {
         break;
       case Place::kMetadata:
       case Place::kTensor:
-        if (!keys_seen_.insert(name).second) fail("{}: {}: {} occurs twice.", where_, who(), printable(name));
+        if (!keys_seen_.insert(name).second) fail("{}: {}: {} occurs twice", where_, who(), printable(name));
+        if (keys_seen_.size() > kMaxKeys) fail("{}: {} has more than {} keys", where_, who(), kMaxKeys);
         key_ = std::move(name);
         break;
       default:
@@ -134,7 +135,7 @@ class HeaderHandler : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t position, const std::string&, const json::exception&) override {
-    fail("{}: the header is not valid JSON at its byte {}; the file is damaged or of another kind.", where_, position);
+    fail("{}: the header is not valid JSON at its byte {}; the file is damaged or of another kind", where_, position);
   }
 
  private:
@@ -155,7 +156,7 @@ class HeaderHandler : public nlohmann::json_sax<json> {
     if (place_ != Place::kIgnored && !expects_nothing_of_this_key()) refuse(what);
     place_ = Place::kIgnored;
     if (++ignored_depth_ > kMaxJsonDepth) {
-      fail("{}: {}: nested deeper than {} levels.", where_, who(), kMaxJsonDepth);
+      fail("{}: {}: nested deeper than {} levels", where_, who(), kMaxJsonDepth);
     }
     return true;
   }
@@ -167,28 +168,28 @@ class HeaderHandler : public nlohmann::json_sax<json> {
   [[noreturn]] void refuse(const char* what) const {
     switch (place_) {
       case Place::kOutside:
-        fail("{}: the header is {}, and an object is needed.", where_, what);
+        fail("{}: the header is {}, and an object is needed", where_, what);
       case Place::kRoot:
-        fail("{}: {} is {}, and an object is needed.", where_, who(), what);
+        fail("{}: {} is {}, and an object is needed", where_, who(), what);
       case Place::kMetadata:
-        fail("{}: __metadata__: {} is {}, and only strings are allowed.", where_, printable(key_), what);
+        fail("{}: __metadata__: {} is {}, and only strings are allowed", where_, printable(key_), what);
       case Place::kShape:
       case Place::kOffsets:
-        fail("{}: {}: {} holds {}, and only whole numbers from 0 are allowed.", where_, who(), key_, what);
+        fail("{}: {}: {} holds {}, and only whole numbers from 0 are allowed", where_, who(), key_, what);
       default:
-        fail("{}: {}: {} is {}, and {} is needed.", where_, who(), key_, what, key_ == "dtype" ? "a string" : "a list");
+        fail("{}: {}: {} is {}, and {} is needed", where_, who(), key_, what, key_ == "dtype" ? "a string" : "a list");
     }
   }
 
   void finish_tensor() {
     for (const auto& [present, name] : {std::pair{has_dtype_, "dtype"}, std::pair{has_shape_, "shape"},
                                         std::pair{keys_seen_.contains("data_offsets"), "data_offsets"}}) {
-      if (!present) fail("{}: {}: {} is missing.", where_, who(), name);
+      if (!present) fail("{}: {}: {} is missing", where_, who(), name);
     }
-    if (offsets_.size() != 2) fail("{}: {}: data_offsets must be two numbers.", where_, who());
+    if (offsets_.size() != 2) fail("{}: {}: data_offsets must be two numbers", where_, who());
     tensor_.begin = offsets_[0];
     tensor_.end = offsets_[1];
-    if (header_.tensors.size() == kMaxTensors) fail("{}: has more than {} tensors.", where_, kMaxTensors);
+    if (header_.tensors.size() == kMaxTensors) fail("{}: has more than {} tensors", where_, kMaxTensors);
     header_.tensors.push_back(std::move(tensor_));
   }
 
@@ -213,8 +214,8 @@ uint64_t size_from_shape(const TensorInfo& tensor, const std::string& where) {
     overflow |= __builtin_mul_overflow(bits, static_cast<uint64_t>(dimension), &bits);
   }
   overflow |= __builtin_mul_overflow(bits, static_cast<uint64_t>(bits_of(tensor.dtype)), &bits);
-  if (overflow) fail("{}: tensor {}: the product of its shape overflows.", where, printable(tensor.name));
-  if (bits % 8 != 0) fail("{}: tensor {}: its elements do not fill whole bytes.", where, printable(tensor.name));
+  if (overflow) fail("{}: tensor {}: the product of its shape overflows", where, printable(tensor.name));
+  if (bits % 8 != 0) fail("{}: tensor {}: its elements do not fill whole bytes", where, printable(tensor.name));
   return bits / 8;
 }
 
@@ -222,7 +223,7 @@ void check_layout(const std::vector<TensorInfo>& tensors, uint64_t data_bytes, c
   uint64_t expected_begin = 0;
   for (const TensorInfo& tensor : tensors) {
     const auto refuse = [&](const std::string& what) {
-      fail("{}: tensor {}: {}.", where, printable(tensor.name), what);
+      fail("{}: tensor {}: {}", where, printable(tensor.name), what);
     };
     if (tensor.end < tensor.begin) {
       refuse(fmt::format("ends at byte {}, before it begins at {}", tensor.end, tensor.begin));
@@ -244,8 +245,7 @@ void check_layout(const std::vector<TensorInfo>& tensors, uint64_t data_bytes, c
     expected_begin = tensor.end;
   }
   if (expected_begin != data_bytes) {
-    fail("{}: has {} bytes after its last tensor, which the format does not allow.", where,
-         data_bytes - expected_begin);
+    fail("{}: has {} bytes after its last tensor, which the format does not allow", where, data_bytes - expected_begin);
   }
 }
 
@@ -255,15 +255,15 @@ void refuse_duplicate_names(const std::vector<TensorInfo>& tensors, const std::s
   for (const TensorInfo& tensor : tensors) names.emplace_back(tensor.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) fail("{}: tensor {} occurs twice in the header.", where, printable(*twice));
+  if (twice != names.end()) fail("{}: tensor {} occurs twice in the header", where, printable(*twice));
 }
 
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view json_text, uint64_t data_bytes, const std::string& where) {
-  if (json_text.starts_with("\xEF\xBB\xBF")) fail("{}: the header starts with a byte order mark.", where);
+  if (json_text.starts_with("\xEF\xBB\xBF")) fail("{}: the header starts with a byte order mark", where);
   if (const size_t nul = json_text.find('\0'); nul != std::string_view::npos) {
-    fail("{}: the header holds a NUL byte at its byte {}; the file is damaged or of another kind.", where, nul);
+    fail("{}: the header holds a NUL byte at its byte {}; the file is damaged or of another kind", where, nul);
   }
   SafetensorsHeader header;
   HeaderHandler handler(header, where);

@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/pickle.h"
 #include "io/safetensors.h"
 
 namespace pmnet {
@@ -10,22 +11,20 @@ namespace {
 
 constexpr uint64_t kLengthBytes = 8;
 
+// The length at the front can look like anything, a pickle's first bytes included; the JSON behind it cannot.
 void refuse_pickle(const FileReader& reader) {
-  unsigned char magic[2] = {};
-  if (reader.size() < 2) return;
-  reader.read_at(0, magic, sizeof magic);
-  const bool zip = magic[0] == 'P' && magic[1] == 'K';
-  const bool pickle = magic[0] == 0x80 && magic[1] >= 2 && magic[1] <= 5;
-  // A safetensors file can begin with these bytes too, as the low end of its length: the extension decides then.
-  const std::string extension = reader.path().extension().string();
-  if (extension == ".safetensors" || !(zip || pickle)) return;
-  fail("{}: is a PyTorch pickle file, which can run any code when loaded and is never read here; {}.",
+  std::string head(std::min<uint64_t>(reader.size(), 256), '\0');
+  reader.read_at(0, head.data(), head.size());
+  const bool has_header = head.size() > kLengthBytes && head.substr(4, 4) == std::string(4, '\0') &&
+                          (head[kLengthBytes] == '{' || head[kLengthBytes] == ' ');
+  if (has_header || !(looks_like_pickle(head) || head.starts_with("PK\x03\x04"))) return;
+  fail("{}: is a PyTorch pickle file, which can run any code when loaded and is never read here; {}",
        reader.path().string(), kPickleAdvice);
 }
 
 uint64_t read_header_length(const FileReader& reader, const std::string& where) {
   if (reader.size() < kLengthBytes) {
-    fail("{}: has only {} bytes, too few for a safetensors file; it is cut off or of another kind.", where,
+    fail("{}: has only {} bytes, too few for a safetensors file; it is cut off or of another kind", where,
          reader.size());
   }
   unsigned char bytes[kLengthBytes] = {};
@@ -33,11 +32,11 @@ uint64_t read_header_length(const FileReader& reader, const std::string& where) 
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<uint64_t>(bytes[i]) << (8 * i);
   if (length > kMaxHeaderBytes) {
-    fail("{}: declares a header of {} bytes, and at most {} are allowed; it is not a safetensors file or is damaged.",
+    fail("{}: declares a header of {} bytes, and at most {} are allowed; it is not a safetensors file or is damaged",
          where, length, kMaxHeaderBytes);
   }
   if (length > reader.size() - kLengthBytes) {
-    fail("{}: declares a header of {} bytes, but only {} follow; the file is cut off.", where, length,
+    fail("{}: declares a header of {} bytes, but only {} follow; the file is cut off", where, length,
          reader.size() - kLengthBytes);
   }
   return length;

@@ -23,7 +23,7 @@ std::string json_string(const std::string& text) {
   try {
     return json(text).dump();
   } catch (const json::type_error&) {
-    fail("cannot write a safetensors file: the name or value {} is not valid UTF-8.", printable(text));
+    fail("cannot write a safetensors file: the name or value {} is not valid UTF-8", printable(text));
   }
 }
 
@@ -43,9 +43,9 @@ void check_names(std::span<const TensorView> tensors) {
   for (const TensorView& tensor : tensors) names.emplace_back(tensor.name);
   std::sort(names.begin(), names.end());
   const auto twice = std::adjacent_find(names.begin(), names.end());
-  if (twice != names.end()) fail("cannot write a safetensors file: two tensors are named {}.", printable(*twice));
+  if (twice != names.end()) fail("cannot write a safetensors file: two tensors are named {}", printable(*twice));
   if (std::binary_search(names.begin(), names.end(), "__metadata__")) {
-    fail("cannot write a safetensors file: __metadata__ is not a name for a tensor.");
+    fail("cannot write a safetensors file: __metadata__ is not a name for a tensor");
   }
 }
 
@@ -72,7 +72,7 @@ Plan plan_file(std::span<const TensorView> tensors, const Metadata& metadata) {
   text += '}';
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   if (text.size() > kMaxHeaderBytes || tensors.size() > kMaxTensors) {
-    fail("cannot write a safetensors file: {} tensors make a header of {} bytes, above the limits of {} and {}.",
+    fail("cannot write a safetensors file: {} tensors make a header of {} bytes, above the limits of {} and {}",
          tensors.size(), text.size(), kMaxTensors, kMaxHeaderBytes);
   }
   const uint64_t length = text.size();
@@ -96,7 +96,7 @@ uint64_t bytes_of(const TensorView& tensor) {
     sound = sound && dimension >= 0 && !__builtin_mul_overflow(bits, static_cast<uint64_t>(dimension), &bits);
   }
   if (!sound || bits % 8 != 0) {
-    fail("cannot write a safetensors file: tensor {} has an impossible shape.", printable(tensor.name));
+    fail("cannot write a safetensors file: tensor {} has an impossible shape", printable(tensor.name));
   }
   return bits / 8;
 }

@@ -40,23 +40,48 @@ Series to_series(const std::string& name, const std::vector<MetricPoint>& points
   return series;
 }
 
+// An exponential average over about a fiftieth of the points, without the bias towards its start.
+std::vector<double> smoothed(const std::vector<double>& values) {
+  const double keep = 1 - std::min(1.0, 50.0 / std::max<double>(1, static_cast<double>(values.size())));
+  double sum = 0, weight = 0;
+  std::vector<double> smooth;
+  for (const double value : values) {
+    if (std::isfinite(value)) {
+      sum = keep * sum + (1 - keep) * value;
+      weight = keep * weight + (1 - keep);
+    }
+    smooth.push_back(weight > 0 ? sum / weight : NAN);
+  }
+  return smooth;
+}
+
+struct Metric {
+  std::string key, name;  // as logged, and for people
+  bool validation = false;
+};
+
 struct Wanted {
   std::string title, y_label;
-  std::vector<std::string> names;
+  std::vector<Metric> metrics;
   Scale y_scale;
 };
 
+// One run: a colour for training and one for validation. Several: a colour for each run, validation dashed.
 LineChart chart_of(const std::vector<Run>& runs, const Wanted& wanted) {
   LineChart chart;
   chart.title = wanted.title;
-  chart.x_label = "step";
+  chart.x_label = "training step";
   chart.y_label = wanted.y_label;
   chart.y_scale = wanted.y_scale;
-  for (const Run& run : runs) {
-    for (const std::string& name : wanted.names) {
-      const auto found = run.metrics.by_name.find(name);
-      if (found == run.metrics.by_name.end()) continue;
-      chart.series.push_back(to_series(runs.size() > 1 ? run.name + " " + name : name, found->second));
+  for (size_t r = 0; r < runs.size(); ++r) {
+    for (const Metric& metric : wanted.metrics) {
+      const auto found = runs[r].metrics.by_name.find(metric.key);
+      if (found == runs[r].metrics.by_name.end()) continue;
+      Series series = to_series(runs.size() > 1 ? runs[r].name + ", " + metric.name : metric.name, found->second);
+      if (!metric.validation) series.smooth = smoothed(series.y);
+      series.colour = runs.size() > 1 ? static_cast<int>(r) : metric.validation;
+      series.dashed = runs.size() > 1 && metric.validation;
+      chart.series.push_back(std::move(series));
     }
   }
   return chart;
@@ -77,28 +102,54 @@ Run read_run(const std::string& path) {
   const bool folder = fs::is_directory(path, error);
   const fs::path file = folder ? fs::path(path) / "metrics.jsonl" : fs::path(path);
   if (folder && !fs::exists(file, error))
-    fail("'{}' is not the folder of a run: it has no metrics.jsonl; name a folder that `pmnet train` wrote", path);
-  const fs::path shown = fs::weakly_canonical(folder ? fs::path(path) : file.parent_path(), error);
-  return {shown.has_filename() ? shown.filename().string() : shown.parent_path().filename().string(),
-          read_metrics(file.string())};
+    fail("{}: is not the folder of a run: it has no metrics.jsonl; name a folder that 'pmnet train' wrote", path);
+  fs::path shown = fs::weakly_canonical(folder ? fs::path(path) : file.parent_path(), error);
+  if (!shown.has_filename()) shown = shown.parent_path();
+  return {shown.filename().string(), shown, read_metrics(file.string())};
+}
+
+std::vector<Run> read_runs(const std::vector<std::string>& paths) {
+  std::vector<Run> runs;
+  for (const std::string& path : paths) runs.push_back(read_run(path));
+  const auto is_shared = [&](const Run& run) {
+    return std::count_if(runs.begin(), runs.end(), [&](const Run& other) { return other.name == run.name; }) > 1;
+  };
+  // demo/run and other/run: names grow to the left until they differ, or there is no more path.
+  for (bool changed = true; changed;) {
+    std::vector<std::string> names;
+    changed = false;
+    for (const Run& run : runs) {
+      const std::string all = run.folder.string();
+      const size_t known = run.name.size() + 1;  // and the slash before it
+      const bool grow = is_shared(run) && all.size() > known;
+      const size_t slash = grow ? all.rfind('/', all.size() - known - 1) : std::string::npos;
+      names.push_back(slash == std::string::npos ? run.name : all.substr(slash + 1));
+      changed = changed || names.back() != run.name;
+    }
+    for (size_t i = 0; i < runs.size(); ++i) runs[i].name = names[i];
+  }
+  return runs;
 }
 
 std::vector<LineChart> curves_of(const std::vector<Run>& runs, const std::vector<std::string>& names) {
   std::vector<Wanted> wanted;
   if (names.empty()) {
-    wanted = {{"Bits per byte", "BPB", {"train/bpb", "val/bpb"}, Scale::Linear},
-              {"Gradient norm", "norm", {"train/grad_norm"}, Scale::Log10}};
+    wanted = {
+        {"Bits per byte", "bits per byte", {{"train/bpb", "training"}, {"val/bpb", "validation", true}}, Scale::Linear},
+        {"Gradient norm", "L2 norm", {{"train/grad_norm", "training"}}, Scale::Log10}};
     if (chart_of(runs, wanted[0]).series.empty())
-      wanted[0] = {"Loss", "nats", {"train/loss", "val/loss"}, Scale::Linear};
+      wanted[0] = {
+          "Loss", "nats per byte", {{"train/loss", "training"}, {"val/loss", "validation", true}}, Scale::Linear};
   }
-  for (const std::string& name : names) wanted.push_back({name, "", {name}, Scale::Linear});
+  for (const std::string& name : names)
+    wanted.push_back({name, name, {{name, name, name.starts_with("val/")}}, Scale::Linear});
   std::vector<LineChart> charts;
   for (const Wanted& one : wanted) {
     LineChart chart = chart_of(runs, one);
     if (!chart.series.empty())
       charts.push_back(std::move(chart));
     else if (!names.empty())
-      fail("no run has logged '{}'; they have {}", one.names[0], names_in(runs));
+      fail("no run has logged '{}'; they have {}", one.metrics[0].key, names_in(runs));
   }
   if (charts.empty())
     fail("there is nothing to draw: no loss and no gradient norm was logged, only {}", names_in(runs));

@@ -1,5 +1,6 @@
 // What metrics.jsonl of one or several runs says over time -> charts.
 #pragma once
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -9,12 +10,15 @@
 namespace pmnet {
 
 struct Run {
-  std::string name;
+  std::string name;  // the last part of the folder's path
+  std::filesystem::path folder;
   MetricSeries metrics;
 };
 
 // A run folder, or its metrics.jsonl.
 Run read_run(const std::string& path);
+// Several, with names that tell them apart.
+std::vector<Run> read_runs(const std::vector<std::string>& paths);
 
 // Without names: bits per byte in training and validation (the loss where there are none) and the gradient norm, as far
 // as they were logged. With names: one chart for each. Long series are averaged to what a picture can show, with a band

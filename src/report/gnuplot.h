@@ -1,5 +1,4 @@
 #pragma once
-#include <functional>
 #include <string>
 
 namespace pmnet {
@@ -7,8 +6,8 @@ namespace pmnet {
 // Text as a gnuplot string in which nothing is special.
 std::string gnuplot_quote(const std::string& text);
 
-// Runs gnuplot on the script that `script_for(output)` returns and puts the picture at `path` once it is complete.
-void draw_with_gnuplot(const std::string& path,
-                       const std::function<std::string(const std::string& output)>& script_for);
+// Runs gnuplot on `commands` after choosing a terminal for the extension of `path`, .svg or .png, and writes the
+// picture once it is complete. Sizes are in pixels.
+void draw_with_gnuplot(const std::string& path, int width, int height, const std::string& commands);
 
 }  // namespace pmnet

@@ -8,12 +8,12 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/atomic_folder.h"
 #include "base/error.h"
 #include "base/file_calls.h"
 
@@ -39,16 +39,12 @@ FileDescriptor open_for_append(const std::string& path) {
 void drop_points_after(const std::string& path, int64_t last_step) {
   std::ifstream old(path, std::ios::binary);
   if (!old) return;
-  const std::string temporary = path + ".tmp";
-  std::error_code error;
-  std::filesystem::remove(temporary, error);
-  FileWriter kept(temporary);
+  AtomicFile kept(path);
   for (std::string line; std::getline(old, line);) {
     const std::optional<Json> object = parse_line(line);
-    if (object && (*object)["step"].get<int64_t>() <= last_step) kept.write(line + "\n");
+    if (object && (*object)["step"].get<int64_t>() <= last_step) kept.writer().write(line + "\n");
   }
-  kept.finish();
-  if (file_calls().rename(temporary.c_str(), path.c_str()) != 0) fail_writing(path, errno);
+  kept.commit();
 }
 
 }  // namespace
@@ -67,13 +63,13 @@ MetricsLog::MetricsLog(const std::string& path, int64_t last_step, WarnOnce::Sin
     : path_(path), warn_(std::move(warn)) {
   drop_points_after(path, last_step);
   file_ = open_for_append(path);
-  if (file_.get() < 0) fail("cannot write '{}': {}; choose a folder you may write to", path, std::strerror(errno));
+  if (file_.get() < 0) fail("{}: cannot write: {}; choose a folder you may write to", path, std::strerror(errno));
 }
 
 bool MetricsLog::reopen_if_deleted() {
   struct stat status{};
   if (file_.get() >= 0 && ::fstat(file_.get(), &status) == 0 && status.st_nlink > 0) return true;
-  warn_(path_ + " was deleted; going on with a new one");
+  warn_(path_ + ": was deleted; continuing with a new file");
   file_ = open_for_append(path_);
   line_broken_ = false;
   return file_.get() >= 0;
@@ -97,7 +93,7 @@ void MetricsLog::write(int64_t step, const Metrics& metrics) noexcept {
     while (put < 0 && errno == EINTR);
     const bool complete = put == static_cast<ssize_t>(line.size());
     if (!complete)
-      warn_(fmt::format("cannot log to {}: {}; training goes on, some points are lost", path_,
+      warn_(fmt::format("{}: cannot write: {}; training continues, some points are lost", path_,
                         put < 0 ? std::strerror(errno) : "the disk is full"));
     if (put > 0) line_broken_ = !complete;
   } catch (const std::exception&) {

@@ -1,8 +1,9 @@
 #include "report/plot.h"
 
+#include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 #include "base/error.h"
 #include "report/gnuplot.h"
@@ -35,16 +36,52 @@ uint64_t count_points(const LineChart& chart) {
   return points;
 }
 
-// Inline data of one series: x y low high.
+// Inline data of one series: x y smooth low high.
 std::string data_block(const LineChart& chart, const Series& series, const std::string& name) {
+  const auto column = [&](const std::vector<double>& values, size_t i) {
+    return " " + (values.empty() ? "NaN" : number(values[i], chart.y_scale));
+  };
   std::string block = "$" + name + " << EOD\n";
-  for (size_t i = 0; i < series.x.size(); ++i) {
-    block += number(series.x[i], chart.x_scale) + " " + number(series.y[i], chart.y_scale);
-    if (!series.low.empty())
-      block += " " + number(series.low[i], chart.y_scale) + " " + number(series.high[i], chart.y_scale);
-    block += "\n";
-  }
+  for (size_t i = 0; i < series.x.size(); ++i)
+    block += number(series.x[i], chart.x_scale) + column(series.y, i) + column(series.smooth, i) +
+             column(series.low, i) + column(series.high, i) + "\n";
   return block + "EOD\n";
+}
+
+// Least and greatest of the numbers that are drawn.
+std::pair<double, double> extent(const LineChart& chart, Scale scale, bool of_x) {
+  std::pair<double, double> range{INFINITY, -INFINITY};
+  const auto take = [&](const std::vector<double>& values) {
+    for (const double value : values) {
+      if (!drawable(value, scale)) continue;
+      range = {std::min(range.first, value), std::max(range.second, value)};
+    }
+  };
+  for (const Series& series : chart.series) {
+    take(of_x ? series.x : series.y);
+    if (of_x) continue;
+    take(series.low);
+    take(series.high);
+  }
+  return range;
+}
+
+// Steps and bytes are whole numbers: no ticks between them, and all their digits.
+std::string x_ticks(const LineChart& chart) {
+  for (const Series& series : chart.series)
+    for (const double x : series.x)
+      if (std::isfinite(x) && x != std::round(x)) return "set format x\nset xtics autofreq\n";
+  const auto [least, most] = extent(chart, chart.x_scale, /*of_x=*/true);
+  const bool few = chart.x_scale == Scale::Linear && most - least <= 10;
+  return fmt::format("set format x '%.0f'\nset xtics {}\n", few ? "1" : "autofreq");
+}
+
+// gnuplot would show a constant on an axis of one percent around it.
+std::string y_range(const LineChart& chart) {
+  const auto [least, most] = extent(chart, chart.y_scale, /*of_x=*/false);
+  if (chart.y_scale != Scale::Linear || least != most) return "set yrange [*:*]\n";
+  const double end = most == 0 ? 1 : 2 * most;
+  return fmt::format("set yrange [{}:{}]\n", std::min(0.0, end), std::max(0.0, end));
 }
 
 std::string axis_scale(char axis, Scale scale) {
@@ -75,8 +112,8 @@ std::string marker_lines(const std::vector<Marker>& markers, Scale scale, const 
     const std::string x = number(marker.x, scale);
     script += fmt::format("set arrow from {0}, graph 0 to {0}, graph 1 nohead {1} dashtype 2 linecolor rgb '{2}'\n", x,
                           layer, colour);
-    script += fmt::format("set label {} at {}, graph {} offset 0.5,0 {} textcolor rgb '{}'\n",
-                          gnuplot_quote(marker.label), x, height, layer, colour);
+    script += fmt::format("set label {} at {}, graph {} offset 0.5,0 front boxed textcolor rgb '{}'\n",
+                          gnuplot_quote(marker.label), x, height, colour);
   }
   return script;
 }
@@ -85,35 +122,57 @@ std::string one_chart(const LineChart& chart, size_t chart_number) {
   std::string script = labels(chart.title, chart.x_label, chart.y_label);
   script += axis_scale('x', chart.x_scale) + axis_scale('y', chart.y_scale);
   script += "unset arrow\nunset label\n" + marker_lines(chart.markers, chart.x_scale, "#777777", "");
-  std::string bands, lines;
+  script += x_ticks(chart) + y_range(chart);
+  std::string bands, faint, lines;
   for (size_t s = 0; s < chart.series.size(); ++s) {
     const Series& series = chart.series[s];
     const std::string name = fmt::format("data_{}_{}", chart_number, s);
-    const char* colour = kColours[s % std::size(kColours)];
+    const size_t place = series.colour >= 0 ? static_cast<size_t>(series.colour) : s;
+    const char* colour = kColours[place % std::size(kColours)];
     script += data_block(chart, series, name);
     if (!series.low.empty())
       bands +=
-          fmt::format("${} using 1:3:4 with filledcurves fillcolor rgb '{}' fillstyle transparent solid 0.2 notitle, ",
+          fmt::format("${} using 1:4:5 with filledcurves fillcolor rgb '{}' fillstyle transparent solid 0.2 notitle, ",
                       name, colour);
+    if (!series.smooth.empty())
+      faint += fmt::format("${} using 1:2 with lines linewidth 1 linecolor rgb '#b0{}' notitle, ", name, colour + 1);
     // A single point has no line.
-    const char* style = series.x.size() == 1 ? "points pointtype 7" : "lines linewidth 2";
-    lines += fmt::format("{}${} using 1:2 with {} linecolor rgb '{}' title {}", s ? ", " : "", name, style, colour,
-                         gnuplot_quote(series.name));
+    const std::string style = series.x.size() == 1
+                                  ? "points pointtype 7"
+                                  : fmt::format("lines linewidth 2 dashtype {}", series.dashed ? 2 : 1);
+    lines += fmt::format("{}${} using 1:{} with {} linecolor rgb '{}' title {}", s ? ", " : "", name,
+                         series.smooth.empty() ? 2 : 3, style, colour, gnuplot_quote(series.name));
   }
-  return script + "plot " + bands + lines + "\n";
+  return script + "plot " + bands + faint + lines + "\n";
 }
 
-std::string script_head(const std::string& output, int height) {
-  const bool svg = output.ends_with(".svg");
-  return fmt::format("set terminal {} size {},{} noenhanced font 'sans,12' background '#ffffff'\nset output {}\n",
-                     svg ? "svg" : "pngcairo", kWidth, height, gnuplot_quote(output)) +
-         "set key outside right top\nset grid linetype 1 linecolor rgb '#dddddd'\nset border 3\nset tics nomirror\n";
-}
+// Fixed margins: charts above one another have axes of equal width. Labels stand on white, so that no line runs through
+// them.
+constexpr const char* kStyle =
+    "set lmargin at screen 0.1\nset rmargin at screen 0.97\nset key below center horizontal\n"
+    "set grid linetype 1 linecolor rgb '#dddddd'\nset border 3\nset tics nomirror\n"
+    "set style textbox opaque noborder fillcolor rgb '#ffffff' margins 0.3,0.3\n";
 
 }  // namespace
 
-std::string chart_script(const std::vector<LineChart>& charts, const std::string& output) {
-  std::string script = script_head(output, kChartHeight * static_cast<int>(charts.size()));
+Series seed_band(std::string name, std::vector<double> xs, const std::vector<std::vector<double>>& values) {
+  Series series{std::move(name), std::move(xs), {}};
+  for (size_t i = 0; i < series.x.size(); ++i) {
+    double sum = 0, least = INFINITY, most = -INFINITY;
+    for (const std::vector<double>& seed : values) {
+      sum += seed.at(i);
+      least = std::min(least, seed[i]);
+      most = std::max(most, seed[i]);
+    }
+    series.y.push_back(sum / static_cast<double>(values.size()));
+    series.low.push_back(least);
+    series.high.push_back(most);
+  }
+  return series;
+}
+
+std::string chart_script(const std::vector<LineChart>& charts) {
+  std::string script = kStyle;
   if (charts.size() > 1) script += fmt::format("set multiplot layout {},1\n", charts.size());
   for (size_t i = 0; i < charts.size(); ++i) script += one_chart(charts[i], i);
   if (charts.size() > 1) script += "unset multiplot\n";
@@ -124,22 +183,23 @@ void write_charts(const std::vector<LineChart>& charts, const std::string& path)
   if (charts.empty()) throw std::logic_error("plot: no chart was given");
   for (const LineChart& chart : charts)
     if (count_points(chart) == 0)
-      fail("there is nothing to draw in '{}' ({}): no point is finite{}", path, chart.title,
+      fail("{}: there is nothing to draw in '{}': no point is finite{}; name another metric", path, chart.title,
            chart.y_scale == Scale::Linear && chart.x_scale == Scale::Linear ? "" : " and above 0");
-  draw_with_gnuplot(path, [&](const std::string& output) { return chart_script(charts, output); });
+  draw_with_gnuplot(path, kWidth, kChartHeight * static_cast<int>(charts.size()), chart_script(charts));
 }
 
 void write_chart(const LineChart& chart, const std::string& path) { write_charts({chart}, path); }
 
 void write_heat_map(const HeatMap& map, const std::string& path) {
-  if (map.values.empty() || map.values[0].empty()) fail("there is nothing to draw in '{}' ({})", path, map.title);
+  if (map.values.empty() || map.values[0].empty())
+    fail("{}: there is nothing to draw in '{}': it has no cells", path, map.title);
   const size_t columns = map.values[0].size();
   std::string data = "$map << EOD\n";
   for (size_t row = 0; row < map.values.size(); ++row) {
     if (map.values[row].size() != columns) throw std::logic_error("plot: rows of the heat map differ in length");
     for (size_t column = 0; column < columns; ++column)
-      data += fmt::format("{} {} {}\n", column, row, number(map.values[row][column], Scale::Linear));
-    data += "\n";
+      if (std::isfinite(map.values[row][column]))
+        data += fmt::format("{} {} {:.9g}\n", column, row, map.values[row][column]);
   }
   data += "EOD\n";
   const auto tics = [](char axis, const std::vector<std::string>& names) {
@@ -148,14 +208,17 @@ void write_heat_map(const HeatMap& map, const std::string& path) {
       script += fmt::format("{}{} {}", i ? ", " : "", gnuplot_quote(names[i]), i);
     return names.empty() ? std::string() : fmt::format("set {}tics ({})\n", axis, script);
   };
-  draw_with_gnuplot(path, [&](const std::string& output) {
-    return script_head(output, kChartHeight) + labels(map.title, map.x_label, map.y_label) +
-           "unset key\nunset grid\nset cblabel " + gnuplot_quote(map.value_label) + "\n" + tics('x', map.x_names) +
-           tics('y', map.y_names) + "set palette defined (0 '#f7fbff', 0.5 '#6baed6', 1 '#08306b')\n" +
-           (map.low < map.high ? fmt::format("set cbrange [{}:{}]\n", map.low, map.high) : "") +
-           fmt::format("set xrange [-0.5:{}]\nset yrange [{}:-0.5]\n", columns - 0.5, map.values.size() - 0.5) +
-           marker_lines(map.markers, Scale::Linear, "#b5202b", "front") + data + "plot $map using 1:2:3 with image\n";
-  });
+  // Boxes and not an image: gnuplot draws no image of a single row or column.
+  const std::string script =
+      kStyle + labels(map.title, map.x_label, map.y_label) +
+      "set rmargin at screen 0.85\nunset key\nunset grid\nset style fill solid noborder\nset cblabel " +
+      gnuplot_quote(map.value_label) + "\n" + tics('x', map.x_names) + tics('y', map.y_names) +
+      "set palette defined (0 '#f7fbff', 0.5 '#6baed6', 1 '#08306b')\n" +
+      (map.low < map.high ? fmt::format("set cbrange [{}:{}]\n", map.low, map.high) : "") +
+      fmt::format("set xrange [-0.5:{}]\nset yrange [{}:-0.5]\n", columns - 0.5, map.values.size() - 0.5) +
+      marker_lines(map.markers, Scale::Linear, "#b5202b", "front") + data +
+      "plot $map using 1:2:($1-0.5):($1+0.5):($2-0.5):($2+0.5):3 with boxxyerror linecolor palette\n";
+  draw_with_gnuplot(path, kWidth, kChartHeight, script);
 }
 
 }  // namespace pmnet

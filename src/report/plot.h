@@ -10,8 +10,14 @@ enum class Scale { Linear, Log2, Log10 };
 struct Series {
   std::string name;
   std::vector<double> x, y;
-  std::vector<double> low, high;  // a band around the line, such as a confidence interval; empty: none
+  std::vector<double> low = {}, high = {};  // a band around the line, such as a confidence interval; empty: none
+  std::vector<double> smooth = {};          // drawn instead of y, which stays as a faint line; empty: none
+  int colour = -1;                          // number in the palette, for one colour in several charts; -1: its place
+  bool dashed = false;
 };
+
+// The mean over seeds with a band from the least to the greatest; values[seed][i] belongs to xs[i].
+Series seed_band(std::string name, std::vector<double> xs, const std::vector<std::vector<double>>& values);
 
 // A vertical line, such as the length a model was trained on.
 struct Marker {
@@ -41,7 +47,7 @@ void write_chart(const LineChart& chart, const std::string& path);
 void write_charts(const std::vector<LineChart>& charts, const std::string& path);
 void write_heat_map(const HeatMap& map, const std::string& path);
 
-// The script alone, for tests.
-std::string chart_script(const std::vector<LineChart>& charts, const std::string& output);
+// The commands alone, for tests.
+std::string chart_script(const std::vector<LineChart>& charts);
 
 }  // namespace pmnet

@@ -12,7 +12,6 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
-#include "base/standard_streams.h"
 #include "base/stop_signal.h"
 #include "config/config_json.h"
 #include "config/train_options.h"
@@ -31,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void say(const std::string& line) { print_error("{}", line); }
+void say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
 
 class TrainingRun : public LoopHooks, public Evaluator {
  public:

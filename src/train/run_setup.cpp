@@ -143,6 +143,11 @@ RunData open_run_data(const TrainConfig& config, const std::function<void()>& po
     });
   };
   Corpus corpus = open_corpus(spec, progress);
+  if (corpus.documents_with_marker_bytes > 0 && !config.binary)
+    line.print(
+        fmt::format("note: {} documents hold the bytes 254 or 255, the usual BOS and EOS; train a new model with "
+                    "--binary to keep them apart",
+                    format_count(corpus.documents_with_marker_bytes)));
   RunData data{std::make_shared<const DocumentSet>(std::move(corpus.train)), nullptr, std::move(corpus.packed)};
   if (!corpus.held_out.sources.empty()) data.held_out = std::make_shared<const DocumentSet>(std::move(corpus.held_out));
   if (separate) {

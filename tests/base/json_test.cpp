@@ -24,11 +24,11 @@ TEST(Json, ErrorsNameLineAndColumn) {
   EXPECT_EQ(error_of("{\"a\": 1,\n \"b\" 2}").substr(0, 29), "x.json: line 2, column 6: not");
   EXPECT_EQ(error_of("").substr(0, 40), "x.json: line 1, column 1: not valid JSON");
   EXPECT_EQ(error_of("{\"a\": 1,\n \"a\": 2}"),
-            "x.json: line 2, column 4: the key \"a\" occurs twice in one object; keep one of them.");
+            "x.json: line 2, column 4: the key \"a\" occurs twice in one object; keep one of them");
   EXPECT_EQ(error_of("\xEF\xBB\xBF{}"),
-            "x.json: starts with a byte order mark, which JSON does not allow; save it as plain UTF-8.");
+            "x.json: starts with a byte order mark, which JSON does not allow; save it as plain UTF-8");
   EXPECT_EQ(error_of(std::string("{}\0[", 4)),
-            "x.json: line 1, column 3: a NUL byte, which JSON does not allow; the file is damaged or not JSON.");
+            "x.json: line 1, column 3: a NUL byte, which JSON does not allow; the file is damaged or not JSON");
 }
 
 TEST(Json, RefusesWhatIsNotJson) {
@@ -41,7 +41,7 @@ TEST(Json, RefusesWhatIsNotJson) {
 TEST(Json, LimitsDepth) {
   const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_EQ(error_of(nested(kMaxJsonDepth)), "(no error)");
-  EXPECT_EQ(error_of(nested(kMaxJsonDepth + 1)), "x.json: line 1, column 65: nested deeper than 64 levels.");
+  EXPECT_EQ(error_of(nested(kMaxJsonDepth + 1)), "x.json: line 1, column 65: nested deeper than 64 levels");
   EXPECT_NE(error_of(std::string(100'000, '[')).find("nested deeper"), std::string::npos);
 }
 

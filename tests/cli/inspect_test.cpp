@@ -19,10 +19,10 @@ class Inspect : public testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Inspect, WritesAPageAndArrays) {
+TEST_F(Inspect, WritesAPageAndTensors) {
   const ProgramResult result =
-      run_program(fmt::format("inspect '{}' '{}' --out '{}' --npz '{}' --limit 30 --slots 1.0", file("model"),
-                              file("text.txt"), file("page.html"), file("arrays.npz")));
+      run_program(fmt::format("inspect '{}' '{}' --out '{}' --tensors '{}' --limit 30 --slots 1.0", file("model"),
+                              file("text.txt"), file("page.html"), file("numbers.safetensors")));
   ASSERT_EQ(result.exit_code, 0) << result.output;
   EXPECT_NE(result.output.find("30 bytes of "), std::string::npos) << result.output;
   EXPECT_NE(result.output.find("page.html\n"), std::string::npos) << result.output;
@@ -30,11 +30,11 @@ TEST_F(Inspect, WritesAPageAndArrays) {
   for (const char* part : {"What the memory does with text.txt", "read 30 bytes", "<h3>Level 1, group 0</h3>"})
     EXPECT_NE(page.find(part), std::string::npos) << part;
   for (const char* asks : {"http://", "https://", "<script", "<link"}) EXPECT_EQ(page.find(asks), page.npos) << asks;
-  if (const std::string python = python_with("numpy"); !python.empty()) {
+  if (const std::string python = python_with("safetensors.numpy"); !python.empty()) {
     const ProgramResult arrays =
-        run_shell(fmt::format("{} -c \"import numpy; a = numpy.load('{}'); print(bytes(a['bytes']).decode(), "
-                              "a['bits'].shape, a['groups'].dtype)\"",
-                              python, file("arrays.npz")));
+        run_shell(fmt::format("{} -c \"import safetensors.numpy as s; a = s.load_file('{}'); "
+                              "print(bytes(a['bytes']).decode(), a['bits'].shape, a['groups'].dtype)\"",
+                              python, file("numbers.safetensors")));
     EXPECT_EQ(arrays.output, "Once upon a time there was a < (30,) int32\n");
   }
 }
@@ -46,7 +46,7 @@ TEST_F(Inspect, RefusesBadInput) {
   expect_user_error(start + "--limit 99999999999", "--limit is 99999999999");
   expect_user_error(start + "--slots 9.0", "levels of this model");
   expect_user_error(start + "--slots root", "expected LEVEL.GROUP");
-  expect_user_error(start + fmt::format("--npz '{}'", folder_.path().string()), "is a folder");
+  expect_user_error(start + fmt::format("--tensors '{}'", folder_.path().string()), "is a folder");
   expect_user_error(fmt::format("inspect '{}' '{}'", file("model"), file("absent.txt")), "absent.txt");
   expect_user_error(fmt::format("inspect '{}' '{}'", file("absent"), file("text.txt")), "absent");
   std::ofstream(file("empty.txt")) << "";

@@ -213,7 +213,8 @@ TEST(FindInputs, WhatIsNoRegularFileIsRefusedAtOnce) {
   expect_mentions(user_error_of([&] { find_inputs({folder / "pipe.txt"}); }), {"pipe.txt", "regular file"});
   expect_mentions(user_error_of([&] { find_inputs({"/dev/zero"}); }), {"/dev/zero", "regular file"});
   expect_mentions(user_error_of([&] { find_inputs({folder / "nothing"}); }), {"nothing", "no files"});
-  expect_mentions(user_error_of([&] { find_inputs({folder / "absent.txt"}); }), {"absent.txt", "no file or folder"});
+  expect_mentions(user_error_of([&] { find_inputs({folder / "absent.txt"}); }),
+                  {"absent.txt", "no such file or folder"});
   expect_mentions(user_error_of([&] { find_inputs({folder / "dangling.txt"}); }), {"dangling.txt"});
   expect_mentions(user_error_of([&] { find_inputs({}); }), {"no data"});
   write_file(folder / "x.parquet.gz", gzip("x"));
@@ -274,6 +275,16 @@ TEST(Streaming, MemoryStaysFlatOverHundredsOfMegabytes) {
     }
     EXPECT_EQ(bytes, uint64_t{kBlock} * kBlocks) << name;
     EXPECT_LT(resident_bytes(), start + (16 << 20)) << name;
+  }
+}
+
+TEST(Jsonl, TheTextFieldMayHaveTheNameOfAnother) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.jsonl", "{\"prompt\":\"q\",\"completion\":\"a\"}\n");
+  ReadOptions options;
+  for (const auto& [field, text] : {std::pair{"prompt", "q"}, std::pair{"completion", "a"}}) {
+    options.text_field = field;
+    EXPECT_EQ(read_documents(folder / "a.jsonl", options), Documents{text});
   }
 }
 

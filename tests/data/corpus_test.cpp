@@ -138,7 +138,8 @@ TEST(CorpusStat, CountsDocumentsSkipsAndRefusals) {
   EXPECT_EQ(stat.longest, 1002u);
   EXPECT_EQ(stat.length_histogram[4], 10u);
   EXPECT_EQ(stat.length_histogram[10], 1u);
-  EXPECT_EQ(stat.length_quantile_bound(0.5), 16u);
+  EXPECT_EQ(stat.length_quantile_bound(0.5), 15u);
+  EXPECT_EQ(stat.length_quantile_bound(1.0), 1002u);  // never beyond the longest
   EXPECT_EQ(stat.documents_with_marker_bytes, 1u);
   EXPECT_EQ(stat.marker_bytes, 2u);
   EXPECT_EQ(stat.skips.at("empty or null text").count, 1u);
@@ -180,6 +181,26 @@ TEST(Stories, FilesHoldWholeTales) {
   EXPECT_EQ(documents, read_documents(folder / "a.jsonl"));
   EXPECT_EQ(documents[2], make_story(options, 2));
   expect_mentions(user_error_of([&] { write_stories(folder / "a.txt", 10, options); }), {"a.txt"});
+}
+
+TEST(Corpus, KnowsOfBytesThatStandForBosAndEos) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.jsonl", numbered_lines(10));
+  write_file(folder / "b.txt", "text \xFE more");
+  EXPECT_EQ(open_corpus(spec_for(folder, {folder / "a.jsonl"})).documents_with_marker_bytes, 0u);
+  const CorpusSpec both = spec_for(folder, {folder / "a.jsonl", folder / "b.txt"});
+  for (int time = 0; time < 2; ++time)  // packed, then found in the cache
+    EXPECT_EQ(open_corpus(both).documents_with_marker_bytes, 1u);
+}
+
+TEST(Stories, AppearWholeOrNotAtAll) {
+  const TemporaryFolder folder;
+  struct Stop {};
+  const auto stop = [](uint64_t) { throw Stop{}; };
+  EXPECT_THROW(write_stories(folder / "a.txt", 3'000'000, {}, stop), Stop);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  write_stories(folder / "a.txt", 10'000, {});
+  expect_mentions(user_error_of([&] { write_stories(folder / "a.txt", 10'000, {}); }), {"a.txt", "exists already"});
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 #include "data/shard.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 
 #include <cstring>
@@ -158,11 +160,12 @@ TEST(ShardCache, DamagedShardIsPackedAnew) {
   write_file(folder / "a.txt", "alpha");
   const PackResult first = cached_shard({folder / "a.txt"}, {}, folder / "cache");
   fs::resize_file(first.shard, 20);
-  write_file(first.shard + ".tmp-1234567", "left over");
+  const fs::path left_over = folder / "cache/.x.pmshard.tmp-0123456789abcdef";
+  write_file(left_over, "of a process that died");
   const PackResult second = cached_shard({folder / "a.txt"}, {}, folder / "cache");
   EXPECT_FALSE(second.reused);
   EXPECT_EQ(read_documents(second.shard), std::vector<std::string>{"alpha"});
-  EXPECT_FALSE(fs::exists(first.shard + ".tmp-1234567"));
+  EXPECT_FALSE(fs::exists(left_over));
 }
 
 TEST(ShardCache, OneOfSeveralProcessesPacks) {
@@ -198,7 +201,37 @@ TEST(ShardCache, FaultsAreToldAndLeaveNoShard) {
                   {"cut.gz", "cut off"});
   for (const auto& entry : fs::directory_iterator(folder / "cache")) EXPECT_EQ(entry.path().extension(), ".lock");
   write_file(folder / "file", "x");
-  expect_mentions(user_error_of([&] { cached_shard({folder / "file"}, {}, folder / "file/cache"); }), {"cache folder"});
+  expect_mentions(user_error_of([&] { cached_shard({folder / "file"}, {}, folder / "file/cache"); }),
+                  {"file/cache", "cannot write"});
+}
+
+// Another process holds the lock of the cache: the callback can still end the wait.
+TEST(ShardCache, WaitingForTheLockCanBeStopped) {
+  const TemporaryFolder folder;
+  write_file(folder / "a.txt", "alpha");
+  const std::string lock = cached_shard({folder / "a.txt"}, {}, folder / "cache").shard + ".lock";
+  const int held = ::open(lock.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(held, LOCK_EX), 0);
+  struct Stop {};
+  int calls = 0;
+  const auto stop_at_second = [&](const PackProgress&) {
+    if (++calls == 2) throw Stop{};
+  };
+  EXPECT_THROW(cached_shard({folder / "a.txt"}, {}, folder / "cache", stop_at_second), Stop);
+  ::close(held);
+  EXPECT_TRUE(cached_shard({folder / "a.txt"}, {}, folder / "cache").reused);
+}
+
+TEST(Shard, RewrittenAfterItWasOpenedIsAnError) {
+  const TemporaryFolder folder;
+  write_shard(folder / "a.pmshard");
+  const Shard shard(folder / "a.pmshard");
+  std::string bytes = whole_file(folder / "a.pmshard");
+  for (size_t at = shard.data_bytes(); at < shard.data_bytes() + shard.documents() * sizeof(ShardEntry); ++at)
+    bytes[at] = '\x7F';
+  write_file(folder / "a.pmshard", bytes);
+  expect_mentions(user_error_of([&] { shard.for_each([](const ShardEntry&, uint64_t) {}); }),
+                  {"a.pmshard", "out of range"});
 }
 
 }  // namespace

@@ -73,12 +73,12 @@ TEST_F(Shards, NamesMustBePlain) {
     EXPECT_NE(verdict().find("is not a plain file name in the same folder"), std::string::npos) << name;
   }
   map_["c"] = "pytorch_model.bin";
-  EXPECT_EQ(verdict(), "the shard \"pytorch_model.bin\" is not a .safetensors file.");
+  EXPECT_EQ(verdict(), "the shard \"pytorch_model.bin\" is not a .safetensors file");
 }
 
 TEST_F(Shards, MustExistInTheFolder) {
   fs::remove(folder() / "two.safetensors");
-  EXPECT_EQ(verdict(), "the shard \"two.safetensors\" is missing; fetch it again.");
+  EXPECT_EQ(verdict(), "the shard \"two.safetensors\" is missing; fetch it again");
   write_tensors(outside_ / "x.safetensors", {"c"});
   fs::create_symlink(outside_ / "x.safetensors", folder() / "two.safetensors");
   EXPECT_NE(verdict().find("is a link to " + (outside_ / "x.safetensors").string() + ", outside its folder"),
@@ -88,7 +88,7 @@ TEST_F(Shards, MustExistInTheFolder) {
   fs::create_symlink("real.safetensors", folder() / "two.safetensors");
   EXPECT_EQ(verdict(), "(no error)");
   fs::remove(folder() / "real.safetensors");
-  EXPECT_EQ(verdict(), "the shard \"two.safetensors\" is missing; fetch it again.");
+  EXPECT_EQ(verdict(), "the shard \"two.safetensors\" is missing; fetch it again");
 }
 
 TEST_F(Shards, LinksOfADownloadCacheAreFollowed) {
@@ -105,26 +105,26 @@ TEST_F(Shards, LinksOfADownloadCacheAreFollowed) {
 
 TEST_F(Shards, MustAgreeWithTheIndex) {
   map_["c"] = "one.safetensors";
-  EXPECT_EQ(verdict(), "the shard \"one.safetensors\" lacks tensor \"c\", which weight_map promises.");
+  EXPECT_EQ(verdict(), "the shard \"one.safetensors\" lacks tensor \"c\", which weight_map promises");
   map_["c"] = "two.safetensors";
   map_.erase("b");
-  EXPECT_EQ(verdict(), "the shard \"one.safetensors\" holds tensor \"b\", which weight_map does not list.");
+  EXPECT_EQ(verdict(), "the shard \"one.safetensors\" holds tensor \"b\", which weight_map does not list");
   map_["b"] = "one.safetensors";
   map_["d"] = "two.safetensors";
-  EXPECT_EQ(verdict(), "the shard \"two.safetensors\" lacks tensor \"d\", which weight_map promises.");
+  EXPECT_EQ(verdict(), "the shard \"two.safetensors\" lacks tensor \"d\", which weight_map promises");
   map_.erase("d");
   fs::remove(folder() / "two.safetensors");
   write_tensors(folder() / "two.safetensors", {"b", "c"});
-  EXPECT_EQ(verdict(), "tensor \"b\" is in the shard \"two.safetensors\", but weight_map says \"one.safetensors\".");
+  EXPECT_EQ(verdict(), "tensor \"b\" is in the shard \"two.safetensors\", but weight_map says \"one.safetensors\"");
 }
 
 TEST_F(Shards, TheIndexMustBeAnIndex) {
-  const std::string wanted = "must be an object whose weight_map gives the file of each tensor.";
+  const std::string wanted = "must be an object whose weight_map gives the file of each tensor";
   EXPECT_EQ(verdict(json::array()), wanted);
   EXPECT_EQ(verdict(json::object()), wanted);
   EXPECT_EQ(verdict({{"weight_map", json::array({1})}}), wanted);
-  EXPECT_EQ(verdict({{"weight_map", json::object()}}), "weight_map is empty.");
-  EXPECT_EQ(verdict({{"weight_map", {{"a", 1}}}}), "weight_map: the file of \"a\" is not a string.");
+  EXPECT_EQ(verdict({{"weight_map", json::object()}}), "weight_map is empty");
+  EXPECT_EQ(verdict({{"weight_map", {{"a", 1}}}}), "weight_map: the file of \"a\" is not a string");
 }
 
 TEST_F(Shards, ModelHashDoesNotDependOnTheFiles) {
@@ -158,9 +158,9 @@ TEST(TensorSet, SaysWhatIsWrongWithAFolder) {
   const TemporaryFolder folder;
   const std::string name = folder.path().string();
   EXPECT_EQ(user_error_of([&] { TensorSet::open(folder / "absent"); }),
-            name + "/absent: does not exist; a model folder or a .safetensors file is needed.");
+            name + "/absent: does not exist; a model folder or a .safetensors file is needed");
   EXPECT_EQ(user_error_of([&] { TensorSet::open(folder.path()); }),
-            name + ": is not a model folder: it has neither model.safetensors nor model.safetensors.index.json.");
+            name + ": is not a model folder: it has neither model.safetensors nor model.safetensors.index.json");
   write_file(folder / "pytorch_model.bin", "PK");
   EXPECT_NE(user_error_of([&] { TensorSet::open(folder.path()); }).find("only pytorch_model.bin, a pickle file"),
             std::string::npos);
@@ -173,7 +173,7 @@ TEST(TensorSet, RequiredTensorsAreListedAllAtOnce) {
   EXPECT_EQ(require_tensors(set, {{"a", {2, 2}}, {"b", {2, 2}}}), std::vector<std::string>{"extra"});
   EXPECT_EQ(user_error_of([&] { require_tensors(set, {{"a", {4}}, {"c", {1}}, {"b", {2, 2}}, {"d", {}}}); }),
             folder.path().string() +
-                ": does not fit its configuration: a has shape [2, 2] instead of [4], c is missing, d is missing.");
+                ": does not fit its configuration: a has shape [2, 2] instead of [4], c is missing, d is missing");
 }
 
 // The formulas of config/costs against real weights.

@@ -114,12 +114,12 @@ TEST(Safetensors, TheWriterRefusesWhatCannotBeRead) {
     return error.substr(error.find(": ") + 2);
   };
   const TensorView good{"a", DType::kF32, {1}, &value};
-  EXPECT_EQ(error_of({good, good}), "two tensors are named \"a\".");
-  EXPECT_EQ(error_of({{"__metadata__", DType::kF32, {1}, &value}}), "__metadata__ is not a name for a tensor.");
-  EXPECT_EQ(error_of({{"a", DType::kF32, {-1}, &value}}), "tensor \"a\" has an impossible shape.");
-  EXPECT_EQ(error_of({{"a", DType::kF32, {INT64_MAX, 4}, &value}}), "tensor \"a\" has an impossible shape.");
-  EXPECT_EQ(error_of({{"a\xFF", DType::kF32, {1}, &value}}), "the name or value \"a\\ufffd\" is not valid UTF-8.");
-  EXPECT_EQ(error_of({good}, {{"k", "\xFF"}}), "the name or value \"\\ufffd\" is not valid UTF-8.");
+  EXPECT_EQ(error_of({good, good}), "two tensors are named \"a\"");
+  EXPECT_EQ(error_of({{"__metadata__", DType::kF32, {1}, &value}}), "__metadata__ is not a name for a tensor");
+  EXPECT_EQ(error_of({{"a", DType::kF32, {-1}, &value}}), "tensor \"a\" has an impossible shape");
+  EXPECT_EQ(error_of({{"a", DType::kF32, {INT64_MAX, 4}, &value}}), "tensor \"a\" has an impossible shape");
+  EXPECT_EQ(error_of({{"a\xFF", DType::kF32, {1}, &value}}), "the name or value \"a\\ufffd\" is not valid UTF-8");
+  EXPECT_EQ(error_of({good}, {{"k", "\xFF"}}), "the name or value \"\\ufffd\" is not valid UTF-8");
 }
 
 // Address space is counted, so a sanitizer's shadow memory would be too.

@@ -107,8 +107,8 @@ TEST(HtmlPage, PicturesThatAreNoneAreRefused) {
   write_file(folder / "a.gif", kPng);
   HtmlPage page("t");
   for (const char* name : {"a.png", "a.svg", "a.gif"})
-    expect_mentions(user_error_of([&] { page.picture(folder / name, {""}); }), "expected a picture");
-  expect_mentions(user_error_of([&] { page.picture(folder / "none.svg", {""}); }), "none.svg");
+    expect_mentions(user_error_of([&] { page.picture(folder / name, ""); }), {"expected a picture"});
+  expect_mentions(user_error_of([&] { page.picture(folder / "none.svg", ""); }), {"none.svg"});
 }
 
 TEST(HtmlPage, TrustedMarkupAndStylePassUnchanged) {

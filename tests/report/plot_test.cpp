@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "report/curves.h"
 #include "support/errors.h"
 #include "support/files.h"
 #include "support/temporary_folder.h"
@@ -21,7 +22,7 @@ LineChart example() {
   chart.x_scale = Scale::Log2;
   chart.y_scale = Scale::Log10;
   Series line{"first", {1, 2, 4, 8}, {3, 2, NAN, 1}, {2.5, 1.5, NAN, 0.5}, {3.5, 2.5, NAN, 1.5}};
-  Series point{"single", {0, 4}, {1, 2}, {}, {}};
+  Series point{"single", {0, 4}, {1, 2}};
   chart.series = {line, point};
   chart.markers = {{4, "trained length"}};
   return chart;
@@ -30,12 +31,12 @@ LineChart example() {
 bool have_gnuplot() { return std::system("gnuplot --version >/dev/null 2>&1") == 0; }
 
 TEST(Plot, ScriptHoldsAxesBandsMarkersAndQuotedNames) {
-  const std::string script = chart_script({example(), example()}, "out.svg");
+  const std::string script = chart_script({example(), example()});
   for (const char* part : {"set logscale x 2", "set logscale y 10", "with filledcurves", "'trained length'",
-                           "set multiplot layout 2,1", "'it''s `date` $HOME \"loss\"'", "terminal svg"})
+                           "set multiplot layout 2,1", "'it''s `date` $HOME \"loss\"'"})
     EXPECT_NE(script.find(part), std::string::npos) << part << "\n" << script;
-  EXPECT_NE(script.find("4 NaN NaN NaN"), std::string::npos);
-  EXPECT_NE(script.find("NaN 1\n"), std::string::npos);  // x = 0 has no place on a logarithmic axis
+  EXPECT_NE(script.find("4 NaN NaN NaN NaN"), std::string::npos);
+  EXPECT_NE(script.find("NaN 1 NaN NaN NaN\n"), std::string::npos);  // x = 0 has no place on a logarithmic axis
 }
 
 TEST(Plot, DrawsSvgAndPng) {
@@ -62,9 +63,12 @@ TEST(Plot, FaultsAreTold) {
   EXPECT_NE(user_error_of([&] { write_chart(example(), folder / "a.pdf"); }).find(".svg or .png"), std::string::npos);
   LineChart empty;
   empty.title = "nothing here";
-  empty.series = {{"x", {1}, {NAN}, {}, {}}};
+  empty.series = {{"x", {1}, {NAN}}};
   EXPECT_NE(user_error_of([&] { write_chart(empty, folder / "a.svg"); }).find("nothing to draw"), std::string::npos);
-  EXPECT_NE(user_error_of([&] { write_chart(example(), folder / "absent/a.svg"); }).find("absent"), std::string::npos);
+  if (!have_gnuplot()) return;
+  write_file(folder / "file", "");
+  EXPECT_NE(user_error_of([&] { write_chart(example(), folder / "file/a.svg"); }).find("cannot write"),
+            std::string::npos);
 }
 
 TEST(Plot, MissingGnuplotIsNamed) {
@@ -73,8 +77,59 @@ TEST(Plot, MissingGnuplotIsNamed) {
   ::setenv("PATH", folder.path().c_str(), 1);
   const std::string sentence = user_error_of([&] { write_chart(example(), folder / "a.svg"); });
   ::setenv("PATH", path.c_str(), 1);
-  EXPECT_NE(sentence.find("gnuplot is not installed"), std::string::npos) << sentence;
+  EXPECT_NE(sentence.find("cannot draw without gnuplot"), std::string::npos) << sentence;
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Plot, AHeatMapOfOneRowHasCells) {
+  if (!have_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
+  const TemporaryFolder folder;
+  const auto coloured = [&](const HeatMap& map) {
+    write_heat_map(map, folder / "map.svg");
+    const std::string svg = whole_file(folder / "map.svg");
+    size_t cells = 0;
+    for (size_t at = svg.find("gnuplot_plot_1"); (at = svg.find("<polygon", at)) != svg.npos; ++at) ++cells;
+    return cells;
+  };
+  HeatMap map{"facts", "distance", "facts", "accuracy", {"a", "b", "c"}, {"1"}, {{0.1, 0.5, 0.9}}, 0, 1, {}};
+  const size_t row = coloured(map);
+  EXPECT_GE(row, 3u);
+  map.values = {{0.1, NAN, 0.9}};
+  EXPECT_EQ(coloured(map), row - 1);
+}
+
+TEST(Plot, PanelsAreAlignedAndAConstantGetsAnAxisFromZero) {
+  LineChart chart;
+  chart.series = {{"rate", {1, 2, 3}, {2, 2, 2}}};
+  const std::string script = chart_script({chart, example()});
+  for (const char* part : {"set lmargin at screen", "set rmargin at screen", "set yrange [0:4]", "set xtics 1\n"})
+    EXPECT_NE(script.find(part), std::string::npos) << part << "\n" << script;
+}
+
+TEST(Plot, SeedBandIsTheMeanBetweenWorstAndBest) {
+  const Series band = seed_band("pmnet", {10, 20}, {{1, 2}, {3, 2}, {5, 8}});
+  EXPECT_EQ(band.y, (std::vector<double>{3, 4}));
+  EXPECT_EQ(band.low, (std::vector<double>{1, 2}));
+  EXPECT_EQ(band.high, (std::vector<double>{5, 8}));
+}
+
+TEST(Curves, RunsOfOneNameAreToldApartAndNamedForPeople) {
+  const TemporaryFolder folder;
+  for (const char* run : {"demo/run", "other/run"})
+    write_file(folder / run / "metrics.jsonl",
+               "{\"step\":1,\"train/bpb\":3,\"val/bpb\":3.5}\n{\"step\":2,\"train/bpb\":2,\"val/bpb\":2.5}\n");
+  const std::string one = folder / "demo/run", other = folder / "other/run";
+  const std::vector<LineChart> both = curves_of(read_runs({one, other}));
+  ASSERT_EQ(both.at(0).series.size(), 4u);
+  EXPECT_EQ(both[0].series[0].name, "demo/run, training");
+  EXPECT_EQ(both[0].series[3].name, "other/run, validation");
+  EXPECT_EQ(both[0].series[0].colour, both[0].series[1].colour);
+  EXPECT_NE(both[0].series[0].colour, both[0].series[2].colour);
+  const std::vector<LineChart> alone = curves_of(read_runs({one}));
+  EXPECT_EQ(alone[0].series[0].name, "training");
+  EXPECT_EQ(alone[0].series[0].smooth.size(), 2u);
+  EXPECT_TRUE(alone[0].series[1].smooth.empty());
+  EXPECT_EQ(read_runs({one, one}).at(0).name, read_runs({one, one}).at(1).name);  // the same run twice: no way apart
 }
 
 }  // namespace
