@@ -60,20 +60,20 @@ int64_t Measured::peak_bytes() const {
   return peak;
 }
 
-std::vector<Measured> run_interleaved(const std::vector<Contestant>& contestants, int rounds,
-                                      const std::function<void(int, const Contestant&)>& before_each) {
+std::vector<Measured> run_interleaved(const std::vector<BenchCandidate>& candidates, int rounds,
+                                      const std::function<void(int, const BenchCandidate&)>& before_each) {
   std::vector<Measured> all;
-  for (const Contestant& c : contestants) all.push_back({c.label, {}, ""});
+  for (const BenchCandidate& candidate : candidates) all.push_back({candidate, {}, ""});
   for (int round = 0; round < rounds; ++round) {
-    for (size_t i = 0; i < contestants.size(); ++i) {
-      if (!all[i].error.empty()) continue;
-      before_each(round, contestants[i]);
-      const ChildResult child = run_child(contestants[i].command, {.err = ChildStream::kJoin});
+    for (Measured& measured : all) {
+      if (!measured.error.empty()) continue;
+      before_each(round, measured.candidate);
+      const ChildResult child = run_child(measured.candidate.command, {.err = ChildStream::kJoin});
       const std::string line = json_line(child.output);
       if (!child.succeeded() || line.empty())
-        all[i].error = fmt::format("exit code {}: {}", child.exit_code, last_line(child.output));
+        measured.error = fmt::format("exit code {}: {}", child.exit_code, last_line(child.output));
       else
-        all[i].rounds.push_back(parse_bench_result(line, contestants[i].label));
+        measured.rounds.push_back(parse_bench_result(line, measured.candidate.label));
     }
   }
   return all;

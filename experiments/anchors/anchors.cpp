@@ -135,7 +135,7 @@ json AnchorsExperiment::count_routes(PartContext& context) const {
   DocumentQueue queue(book_files(settings_.books, context), read, limits);
   RoutingStatistics routing;
   double done = 0;
-  while (const std::shared_ptr<OpenDocument> document = queue.next()) {
+  while (std::optional<DocumentCursor> document = queue.next()) {
     Scorer scorer(*opened.model);
     routing.next_text();
     for (std::string bytes = document->read(kChunk); !bytes.empty(); bytes = document->read(kChunk)) {

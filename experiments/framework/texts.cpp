@@ -27,7 +27,7 @@ ReadOptions read_options(const BookSettings& books) {
 // Enough documents that are long enough, told before hours are spent on anything else.
 void require_books(const BookSettings& books, const std::vector<InputFile>& files) {
   DocumentQueue queue(files, read_options(books), books.limits());
-  while (queue.next() != nullptr) {
+  while (queue.next()) {
   }
   if (queue.opened() < books.documents)
     fail(

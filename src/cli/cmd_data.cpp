@@ -10,6 +10,9 @@
 #include "base/json.h"
 #include "cli/commands.h"
 #include "cli/input_options.h"
+#include "cli/outputs.h"
+#include "cli/seed_option.h"
+#include "cli/size_option.h"
 #include "data/corpus_stat.h"
 #include "data/shard_cache.h"
 #include "data/stories.h"
@@ -99,13 +102,15 @@ void run_stat(const InputOptions& options) {
 }
 
 void run_pack(const InputOptions& options, const std::string& out, bool force) {
-  if (!out.ends_with(".pmshard")) fail("--out is '{}', expected a name that ends in .pmshard", out);
-  if (std::filesystem::exists(out) && !force)
-    fail("'{}' exists already; choose another name, or overwrite it with --force", out);
+  if (!out.ends_with(".pmshard")) fail("--out is '{}'; expected a name that ends in .pmshard", out);
+  const std::vector<InputFile> inputs = find_inputs(options.inputs);
+  OutputRules rules{.force = force, .inputs = {}};
+  for (const InputFile& input : inputs) rules.inputs.emplace_back(input.path);
+  require_free_file(out, rules);
   PackResult result;
   {
     PackDisplay display;
-    result = pack_files(find_inputs(options.inputs), options.read, out, display.callback());
+    result = pack_files(inputs, options.read, out, display.callback());
   }
   print_skips(result.skips);
   fmt::print("{}: {} documents, {}\n", out, format_count(result.documents), format_bytes(result.document_bytes));
@@ -113,18 +118,25 @@ void run_pack(const InputOptions& options, const std::string& out, bool force) {
 
 struct StoriesOptions {
   std::string out;
-  uint64_t bytes = 10'000'000;
+  bool force = false;
+  int64_t bytes = 10'000'000;
+  int64_t typical_bytes = static_cast<int64_t>(StoryOptions().typical_bytes);
   StoryOptions story;
 };
 
 void run_stories(const StoriesOptions& options) {
-  if (options.bytes == 0 || options.story.typical_bytes < 100 || options.story.typical_bytes > 1'000'000'000)
-    fail("--bytes must be above 0 and --length between 100 and 1,000,000,000");
+  constexpr int64_t kMinLength = 100, kMaxLength = 1'000'000'000;
+  if (options.bytes < 1) fail("--bytes is {}; expected a number above 0", options.bytes);
+  if (options.typical_bytes < kMinLength || options.typical_bytes > kMaxLength)
+    fail("--length is {}; expected a number from {} to {}", options.typical_bytes, kMinLength, kMaxLength);
+  require_free_file(options.out, {.force = options.force, .inputs = {}});
+  StoryOptions story = options.story;
+  story.typical_bytes = static_cast<uint64_t>(options.typical_bytes);
   RateMeter meter(static_cast<double>(options.bytes));
-  uint64_t tales = 0;
+  uint64_t stories = 0;
   {
     ProgressLine line;
-    tales = write_stories(options.out, options.bytes, options.story, [&](uint64_t done) {
+    stories = write_stories(options.out, static_cast<uint64_t>(options.bytes), story, [&](uint64_t done) {
       meter.set_done(static_cast<double>(done));
       line.update([&] {
         return fmt::format("{:3.0f}%  {}  {} left", 100 * meter.share(), format_byte_rate(meter.rate()),
@@ -132,20 +144,20 @@ void run_stories(const StoriesOptions& options) {
       });
     });
   }
-  fmt::print("{}: {} tales\n", options.out, format_count(tales));
+  fmt::print("{}: {} synthetic stories\n", options.out, format_count(stories));
   if (!options.out.ends_with(".jsonl"))
-    fmt::print("tales are two empty lines apart: read them as documents with --split-on '\\n\\n\\n'\n");
+    fmt::print("stories are two empty lines apart: read them as documents with --split-on '\\n\\n\\n'\n");
 }
 
 }  // namespace
 
 void add_data_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("data", "Examine, pack or invent training text");
+  CLI::App* command = app.add_subcommand("data", "Inspect, pack or generate training text");
   command->require_subcommand(1);
 
   const auto stat_options = std::make_shared<InputOptions>();
   CLI::App* stat =
-      command->add_subcommand("stat", "Count documents and bytes, show a sample and what would be skipped");
+      command->add_subcommand("stat", "Count documents and bytes; print a sample and what would be skipped");
   add_input_options(*stat, *stat_options);
   stat->callback([stat_options] {
     finish_input_options(*stat_options);
@@ -157,28 +169,24 @@ void add_data_command(CLI::App& app) {
   const auto force = std::make_shared<bool>(false);
   CLI::App* pack = command->add_subcommand("pack", "Write one shard that training reads without preparation");
   add_input_options(*pack, *pack_options);
-  pack->add_option("--out", *out, "The shard, a name that ends in .pmshard")->type_name("FILE")->required();
-  pack->add_flag("--force", *force, "Overwrite an existing shard");
+  pack->add_option("--out", *out, "Shard to write, a name that ends in .pmshard")->type_name("FILE")->required();
+  add_force_option(*pack, *force);
   pack->callback([pack_options, out, force] {
     finish_input_options(*pack_options);
     run_pack(*pack_options, *out, *force);
   });
 
   const auto stories_options = std::make_shared<StoriesOptions>();
-  CLI::App* stories = command->add_subcommand("stories", "Write tales that need facts from their beginning");
-  stories->add_option("out", stories_options->out, "File to write; .jsonl for one record per tale")
+  CLI::App* stories =
+      command->add_subcommand("stories", "Generate synthetic stories whose ends need facts from their beginnings");
+  stories->add_option("out,--out", stories_options->out, "File to write; .jsonl for one record per story")
       ->type_name("FILE")
       ->required();
-  stories->add_option("--bytes", stories_options->bytes, "How much text, such as 10M")
-      ->capture_default_str()
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->type_name("N");
-  stories->add_option("--seed", stories_options->story.seed, "Another seed, other tales")
-      ->capture_default_str()
-      ->type_name("N");
-  stories->add_option("--length", stories_options->story.typical_bytes, "Typical bytes of a tale")
-      ->capture_default_str()
-      ->type_name("N");
+  as_size(stories->add_option("--bytes", stories_options->bytes, "How much text, such as 10M")->capture_default_str());
+  require_seed(stories->add_option("--seed", stories_options->story.seed, "Random seed")->capture_default_str());
+  as_size(stories->add_option("--length", stories_options->typical_bytes, "Typical bytes of a story")
+              ->capture_default_str());
+  add_force_option(*stories, stories_options->force);
   stories->callback([stories_options] { run_stories(*stories_options); });
 }
 

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,9 +15,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/standard_streams.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
+#include "cli/outputs.h"
 #include "cli/seed_option.h"
+#include "cli/size_option.h"
 #include "engine/generator.h"
 #include "report/progress.h"
 #include "train/open_model.h"
@@ -33,11 +35,11 @@ struct GenerateOptions {
   std::string prompt_file;
   std::string memory, save_memory;
   std::optional<uint64_t> seed;
-  bool raw = false;
+  bool raw = false, force = false;
   GenerateSettings settings;
 };
 
-// Works for files, pipes and terminals alike; the text is never held as a whole.
+// Files, pipes and terminals; the text is never held as a whole.
 void read_stream(int fd, const std::string& name, const std::function<void(std::string_view)>& take) {
   std::vector<char> buffer(size_t{1} << 13);
   while (true) {
@@ -52,11 +54,11 @@ void read_stream(int fd, const std::string& name, const std::function<void(std::
 void read_prompt(const GenerateOptions& options, const std::function<void(std::string_view)>& take) {
   if (options.prompt && *options.prompt != "-") return take(*options.prompt);
   if (options.prompt_file.empty()) {
-    if (::isatty(STDIN_FILENO)) fmt::print(stderr, "type the prompt, then Ctrl-D at the start of a line\n");
+    if (::isatty(STDIN_FILENO)) print_error("type the prompt, then Ctrl-D at the start of a line");
     return read_stream(STDIN_FILENO, "standard input", take);
   }
   const FileDescriptor file(::open(options.prompt_file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) fail("cannot open the prompt file {}: {}", options.prompt_file, std::strerror(errno));
+  if (file.get() < 0) fail("{}: {}; name a prompt file that can be read", options.prompt_file, std::strerror(errno));
   read_stream(file.get(), options.prompt_file, take);
 }
 
@@ -80,7 +82,7 @@ class Output {
   Utf8Stream utf8_;
 };
 
-// Counts the seconds of the calls only: a prompt may come as slowly as somebody types.
+// Counts the seconds of the calls only: a prompt may be typed slowly.
 class Stopwatch {
  public:
   void run(const std::function<void()>& work) {
@@ -115,9 +117,8 @@ void check(const GenerateOptions& options) {
   std::vector<std::string> problems = options.settings.problems();
   if (options.prompt && !options.prompt_file.empty())
     problems.emplace_back("the prompt is given twice, as an argument and as --prompt-file; give one of them");
-  if (std::filesystem::is_directory(options.save_memory))
-    problems.push_back(fmt::format("--save-memory {} is a folder; name a file", options.save_memory));
   if (!problems.empty()) fail("{}", fmt::join(problems, "; "));
+  require_free_file(options.save_memory, {.force = options.force, .inputs = {options.prompt_file}});
 }
 
 void generate(const GenerateOptions& options) {
@@ -142,9 +143,7 @@ void generate(const GenerateOptions& options) {
     });
     prefill.run([&] { generator.finish_prompt(); });
   }
-  if (special)
-    fmt::print(stderr, "note: byte {} of the prompt is one that this model reads as start or end of a text\n",
-               *special);
+  if (special) print_error("note: byte {} of the prompt is BOS or EOS to this model", *special);
 
   Stopwatch decode;
   Output output(options.raw);
@@ -158,9 +157,9 @@ void generate(const GenerateOptions& options) {
   output.finish();
   if (!options.save_memory.empty()) session.save(options.save_memory);
 
-  fmt::print(stderr, "prompt  {}\n", prefill.of(generator.prompt_bytes()));
-  fmt::print(stderr, "text    {}, ended by {}\n", decode.of(result.bytes), describe(result.reason));
-  fmt::print(stderr, "seed    {}\n", settings.sampling.seed);
+  print_error("prompt  {}", prefill.of(generator.prompt_bytes()));
+  print_error("text    {}, ended by {}", decode.of(result.bytes), describe(result.reason));
+  print_error("seed    {}", settings.sampling.seed);
 }
 
 }  // namespace
@@ -174,27 +173,27 @@ void add_generate_command(CLI::App& app) {
       ->required();
   command->add_option("prompt", options->prompt, "Text to continue, may be empty [standard input]")->type_name("TEXT");
   command->add_option("--prompt-file", options->prompt_file, "Read the prompt from this file")->type_name("FILE");
-  command->add_option("--max-bytes", settings.max_bytes, "Stop after so many bytes")
-      ->capture_default_str()
-      ->type_name("N");
-  command->add_option("--temperature", settings.sampling.temperature, "Below 1 bolder guesses are rarer; 0: none")
+  as_size(command->add_option("--max-bytes", settings.max_bytes, "Stop after this many bytes")->capture_default_str());
+  command->add_option("--temperature", settings.sampling.temperature, "Sampling temperature; 0 is greedy")
       ->capture_default_str()
       ->type_name("X");
-  command->add_option("--top-k", settings.sampling.top_k, "Choose among the N likeliest bytes; 0: all")
+  command->add_option("--top-k", settings.sampling.top_k, "Sample among the N likeliest bytes; 0: all")
       ->capture_default_str()
       ->type_name("N");
-  command->add_option("--top-p", settings.sampling.top_p, "Choose among the likeliest that have this probability")
+  command
+      ->add_option("--top-p", settings.sampling.top_p,
+                   "Sample among the likeliest bytes that have this probability together")
       ->capture_default_str()
       ->type_name("X");
-  require_seed(
-      command->add_option("--seed", options->seed, "Equal seeds give equal texts [random, printed at the end]"));
-  command->add_option("--stop", settings.stop, "End before this text; may be repeated")
+  require_seed(command->add_option("--seed", options->seed, "Random seed [random, printed at the end]"));
+  command->add_option("--stop", settings.stop, "Stop before this text; may be repeated")
       ->type_name("TEXT")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_flag("--raw", options->raw, "Write the bytes as they come, valid UTF-8 or not");
+  command->add_flag("--raw", options->raw, "Write the bytes unchanged, valid UTF-8 or not");
   command->add_option("--memory", options->memory, "Start from the memory in this file")->type_name("FILE");
   command->add_option("--save-memory", options->save_memory, "Save the memory after the last byte")->type_name("FILE");
+  add_force_option(*command, options->force);
   command->callback([options] { generate(*options); });
 }
 

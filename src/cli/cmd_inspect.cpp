@@ -1,15 +1,18 @@
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/standard_streams.h"
 #include "base/stop_signal.h"
 #include "cli/commands.h"
 #include "cli/input_options.h"
+#include "cli/outputs.h"
+#include "cli/size_option.h"
 #include "data/byte_tokenizer.h"
 #include "eval/documents.h"
 #include "eval/inspect_page.h"
@@ -21,13 +24,14 @@ namespace pmnet {
 
 namespace {
 
-constexpr int64_t kLargestLimit = int64_t{4} << 20;  // what is known of every byte is held in memory
+constexpr int64_t kLargestLimit = int64_t{4} << 20;  // the results of every byte are held in memory
 
 struct InspectOptions {
   std::string folder, out = "inspect.html", tensors;
   InputOptions input;
   int64_t limit = 16384;
   std::vector<std::string> slots;
+  bool force = false;
 };
 
 struct Excerpt {
@@ -37,16 +41,17 @@ struct Excerpt {
 Excerpt read_excerpt(const InspectOptions& options) {
   DocumentQueue queue(find_inputs(options.input.inputs), options.input.read,
                       {.max_bytes = options.limit, .min_bytes = 0, .documents = 1});
-  const std::shared_ptr<OpenDocument> document = queue.next();
-  if (document == nullptr) fail("{} holds no text; name a file that does", fmt::join(options.input.inputs, " "));
+  std::optional<DocumentCursor> document = queue.next();
+  if (!document) fail("{}: holds no text; name a file that does", fmt::join(options.input.inputs, " "));
   return {document->name(), document->read(static_cast<size_t>(options.limit))};
 }
 
 void check(const InspectOptions& options) {
   if (options.limit < 1 || options.limit > kLargestLimit)
     fail("--limit is {}; expected a number of bytes from 1 to {}", options.limit, kLargestLimit);
-  for (const std::string& file : {options.out, options.tensors})
-    if (std::filesystem::is_directory(file)) fail("{} is a folder; name a file to write", file);
+  OutputRules rules{.force = options.force, .inputs = {}};
+  for (const InputFile& input : find_inputs(options.input.inputs)) rules.inputs.emplace_back(input.path);
+  for (const std::string& file : {options.out, options.tensors}) require_free_file(file, rules);
 }
 
 void run_inspect(const InspectOptions& options) {
@@ -57,7 +62,7 @@ void run_inspect(const InspectOptions& options) {
   require_byte_vocabulary(*opened.model, options.folder);
   std::vector<SlotName> slots = parse_slots(*opened.model, options.slots);
   if (const auto special = ByteTokenizer(opened.config).find_special_byte(excerpt.bytes))
-    fmt::print(stderr, "note: byte {} of the text is one that this model takes for BOS or EOS\n", *special);
+    print_error("note: byte {} of the text is BOS or EOS to this model", *special);
 
   const StopSignals signals;
   ProgressLine progress;
@@ -73,7 +78,7 @@ void run_inspect(const InspectOptions& options) {
     return !StopSignals::requested();
   });
   progress.finish();
-  if (StopSignals::requested()) fmt::print(stderr, "note: stopped; the page shows what was read\n");
+  if (StopSignals::requested()) print_error("note: stopped; the page shows what was read");
 
   if (slots.empty()) slots = busiest_slots(inspection);
   inspection_page(inspection, slots, {.model = options.folder, .text = excerpt.name}).write_html(options.out);
@@ -87,7 +92,7 @@ void run_inspect(const InspectOptions& options) {
 }  // namespace
 
 void add_inspect_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("inspect", "Show on a page what the memory does with a text");
+  CLI::App* command = app.add_subcommand("inspect", "Write a page that shows how the memory reads a text");
   const auto options = std::make_shared<InspectOptions>();
   command->add_option("folder", options->folder, "Model folder, or folder of a training run")
       ->type_name("DIR")
@@ -96,15 +101,14 @@ void add_inspect_command(CLI::App& app) {
   command->add_option("--out", options->out, "Page to write")->type_name("FILE")->capture_default_str();
   command->add_option("--tensors", options->tensors, "Also write the numbers to this .safetensors file")
       ->type_name("FILE");
-  command->add_option("--limit", options->limit, "How much of the text to read")
-      ->type_name("BYTES")
-      ->capture_default_str();
+  as_size(command->add_option("--limit", options->limit, "Bytes of the text to read")->capture_default_str());
   command
       ->add_option("--slots", options->slots,
                    "Slots whose phases are drawn, LEVEL.GROUP.SLOT or LEVEL.GROUP [busiest group of each level]")
       ->type_name("SLOT")
       ->delimiter(',');
-  command->footer("The first document that the inputs hold is read.");
+  add_force_option(*command, options->force);
+  command->footer("Only the first document of the inputs is read.");
   command->callback([options] {
     finish_input_options(options->input);
     run_inspect(*options);

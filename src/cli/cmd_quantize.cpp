@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -6,9 +7,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/outputs.h"
+#include "cli/size_option.h"
 #include "engine/packed_model.h"
 #include "eval/scorer.h"
 #include "model/model_folder.h"
+#include "train/open_model.h"
 
 namespace pmnet {
 
@@ -16,17 +20,22 @@ namespace {
 
 struct QuantizeOptions {
   std::string model, to = "int8", out, text;
+  bool force = false;
   int64_t max_bytes = 65536, chunk = 1024;
 };
 
 void run_quantize(const QuantizeOptions& o) {
   const kernels::WeightType type = parse_weight_type(o.to);
-  LoadedModel loaded = load_model(o.model);
+  const std::filesystem::path source = weights_folder(o.model);
+  require_free_folder(o.out, {.force = o.force, .inputs = {o.model, source}});
+  LoadedModel loaded = load_model(source);
   const std::shared_ptr<LanguageModel> model = std::move(loaded.model);
   std::string text;
   if (!o.text.empty()) {
-    text = read_file(o.text, /*max_bytes=*/uint64_t{1} << 32).substr(0, o.max_bytes);
-    if (text.empty()) fail("{} is empty; give --text a file with something to score", o.text);
+    const FileReader reader(o.text);
+    text.resize(std::min(reader.size(), static_cast<uint64_t>(o.max_bytes)));
+    if (text.empty()) fail("{}: is empty; name a text with something to score", o.text);
+    reader.read_at(0, text.data(), text.size());
   }
   const double before = text.empty() ? NAN : bits_per_byte(*model, text, o.chunk);
   round_weights(*model, type);
@@ -42,18 +51,19 @@ void run_quantize(const QuantizeOptions& o) {
 }  // namespace
 
 void add_quantize_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("quantize", "Write a model with smaller weights, for decoding");
+  CLI::App* command = app.add_subcommand("quantize", "Write a model with quantized weights, for inference");
   const auto o = std::make_shared<QuantizeOptions>();
-  command->add_option("model", o->model, "Model folder")->type_name("DIR")->required();
+  command->add_option("model", o->model, "Model folder, or folder of a training run")->type_name("DIR")->required();
   command->add_option("--to", o->to, "int8 (one scale per row) or bf16")->check(CLI::IsMember({"int8", "bf16"}));
-  command->add_option("--out", o->out, "Folder to write")->type_name("DIR")->required();
-  command->add_option("--text", o->text, "Also report bits per byte before and after on this text")->type_name("FILE");
-  command->add_option("--max-bytes", o->max_bytes, "How much of the text to score")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  command->add_option("--chunk", o->chunk, "Bytes of it read at once; 1 multiplies as decoding does, and is slower")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  command->add_option("out,--out", o->out, "Folder to write")->type_name("DIR")->required();
+  add_force_option(*command, o->force);
+  command->add_option("--text", o->text, "Also print bits per byte of this text before and after")->type_name("FILE");
+  as_size(command->add_option("--max-bytes", o->max_bytes, "Bytes of the text to score")
+              ->check(CLI::PositiveNumber)
+              ->capture_default_str());
+  as_size(command->add_option("--chunk", o->chunk, "Bytes per pass; 1 is slow and computes as decoding does")
+              ->check(CLI::PositiveNumber)
+              ->capture_default_str());
   command->callback([o] { run_quantize(*o); });
 }
 

@@ -4,7 +4,7 @@
 // Every command lives in cmd_<name>.cpp: its options and one call. main.cpp holds the table.
 namespace pmnet {
 
-// Thrown by a command that did its work and found that the answer is no: it has said why; only the exit code is left.
+// Thrown by a command that finished its work with a negative result and has already printed why.
 struct CommandFailed {
   int exit_code;
 };
@@ -22,6 +22,7 @@ void add_new_command(CLI::App& app);
 void add_parity_command(CLI::App& app);
 void add_plot_command(CLI::App& app);
 void add_quantize_command(CLI::App& app);
+void add_reference_command(CLI::App& app);
 void add_score_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 

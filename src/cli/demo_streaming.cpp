@@ -12,7 +12,7 @@ namespace pmnet {
 namespace {
 
 constexpr int64_t kChunks[] = {1, 7, 64, 1000};
-constexpr double kRounding = 1e-2;  // float32 increments of the memory differ in their last bits, and those add up
+constexpr double kRounding = 1e-2;  // float32 sums in another order; the differences add up over the text
 
 Tensor ids_of(const OpenedModel& model, std::string_view text) {
   return at::tensor(ByteTokenizer(model.config).encode(text, {.bos = true, .eos = false}), at::kLong).unsqueeze(0);
@@ -42,8 +42,10 @@ bool show_streaming(const OpenedModel& model, std::string_view text, const std::
     table.add_row({std::to_string(chunk), std::to_string((T + chunk - 1) / chunk), fmt::format("{:.1e}", difference),
                    format_count(session.state().bytes()) + " bytes"});
   }
-  fmt::print("{} bytes read in chunks, against one pass over all of them:\n{}", format_count(text.size()),
-             table.text());
+  fmt::print(
+      "{} bytes read in chunks, compared with one pass over all of them:\n{}The chunk size changes only the order of "
+      "float32 sums, so logits differ in their last digits; the size of the memory stays the same.\n",
+      format_count(text.size()), table.text());
 
   Session stream = session_of(model, /*chunk=*/64);
   stream.read(ids.narrow(1, 0, half));
@@ -53,8 +55,8 @@ bool show_streaming(const OpenedModel& model, std::string_view text, const std::
   const Tensor rest = ids.narrow(1, half, T - half);
   const double difference = largest_difference(stream.feed(rest), restored.feed(rest));
   agrees = agrees && difference == 0;
-  fmt::print("The memory after {} bytes, saved, loaded and continued: {}\n", format_count(half),
-             difference == 0 ? "the same logits to the bit" : fmt::format("off by {:.1e}", difference));
+  fmt::print("The memory after {} bytes, saved, restored and continued: {}\n", format_count(half),
+             difference == 0 ? "the same logits, bit for bit" : fmt::format("off by {:.1e}", difference));
   return agrees;
 }
 

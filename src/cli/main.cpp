@@ -1,14 +1,19 @@
-// The command table, and how errors become one line and an exit code: 2 for a mistake of the user, 1 for one of ours.
+// The command table, and how errors become one line and an exit code: 2 for invalid input, 1 for our own faults.
 #include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <torch/version.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <filesystem>
+#include <memory>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "base/amx_guard.h"
@@ -25,10 +30,11 @@ namespace pmnet {
 namespace {
 
 using AddCommand = void (*)(CLI::App& app);
-constexpr AddCommand kCommands[] = {add_bench_command,      add_data_command,   add_demo_command,     add_eval_command,
-                                    add_experiment_command, add_export_command, add_generate_command, add_info_command,
-                                    add_inspect_command,    add_new_command,    add_parity_command,   add_plot_command,
-                                    add_quantize_command,   add_score_command,  add_train_command};
+constexpr AddCommand kCommands[] = {
+    add_bench_command,      add_data_command,      add_demo_command,     add_eval_command,
+    add_experiment_command, add_export_command,    add_generate_command, add_info_command,
+    add_inspect_command,    add_new_command,       add_parity_command,   add_plot_command,
+    add_quantize_command,   add_reference_command, add_score_command,    add_train_command};
 
 constexpr int kMaxThreads = 1024;
 
@@ -38,7 +44,7 @@ std::string version_text() {
                      TORCH_VERSION, build_description());
 }
 
-// OMP_NUM_THREADS is a choice of the user too; at:: takes it over by itself.
+// OMP_NUM_THREADS is a choice of the user too; ATen reads it itself.
 void use_threads(const CLI::Option& option) {
   int threads = usable_cores();
   if (option.count() > 0) {
@@ -65,6 +71,9 @@ std::vector<std::string> option_names(const CLI::App& app) {
 }
 
 std::string hint(const std::string& word, const std::vector<std::string>& known, const std::string& program) {
+  constexpr size_t kMinPrefix = 4;  // "--te"
+  for (const std::string& name : known)
+    if (word.size() >= kMinPrefix && name.starts_with(word)) return fmt::format("; did you mean '{}'?", name);
   const std::string suggestion = did_you_mean(word, known);
   return suggestion.empty() ? fmt::format("; see '{} --help'", program) : suggestion;
 }
@@ -87,12 +96,49 @@ std::string parse_problem(const CLI::App& app, const CLI::ParseError& error) {
   return fmt::format("unexpected argument '{}' to '{}'; see '{} --help'", left_over.front(), program, program);
 }
 
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 int report(int exit_code, const std::string& sentence) {
-  fmt::print(stderr, "pmnet: {}\n", sentence);
+  print_error("pmnet: {}", sentence);
   return exit_code;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+// Output that could not be written is an error, though it is buffered and may fail only here.
+void finish_output() {
+  const int error = std::fflush(stdout) != 0 ? errno : std::ferror(stdout) != 0 ? EIO : 0;
+  if (error != 0) fail("cannot write to standard output: {}", std::strerror(error));
+}
+
+// fmt::print throws this too.
+int report(const std::system_error& error) {
+  if (std::ferror(stdout) != 0)
+    return report(2, fmt::format("cannot write to standard output: {}", error.code().message()));
+  return report(1, first_line(error.what()));
+}
+
+void add_help_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("help", "Describe the program or one of its commands");
+  const auto words = std::make_shared<std::vector<std::string>>();
+  command->add_option("command", *words, "Command to describe")->type_name("COMMAND");
+  command->callback([&app, words] {
+    CLI::App* described = &app;
+    std::string name = "pmnet";
+    for (const std::string& word : *words) {
+      const std::vector<CLI::App*> known =
+          described->get_subcommands([&](CLI::App* sub) { return sub->check_name(word); });
+      if (known.empty()) fail("unknown command '{}'{}", word, hint(word, command_names(*described), name));
+      described = known.front();
+      name += " " + word;
+    }
+    fmt::print("{}", described->get_formatter()->make_help(described, name, CLI::AppFormatMode::Normal));
+  });
+}
+
+void add_version_command(CLI::App& app) {
+  app.add_subcommand("version", "Print versions of pmnet, torch and the compiler")->callback([] {
+    fmt::print("{}\n", version_text());
+  });
+}
 
 int run(int argc, char** argv) {
   CLI::App app("Phasor Memory Network: a byte-level language model with a fixed-size memory of phases.", "pmnet");
@@ -103,19 +149,24 @@ int run(int argc, char** argv) {
   const CLI::Option* threads =
       app.add_option("--threads", "Threads to compute with [all cores, or OMP_NUM_THREADS]")->type_name("N");
   for (const AddCommand add_command : kCommands) add_command(app);
+  add_help_command(app);
+  add_version_command(app);
   app.parse_complete_callback([&] { use_threads(*threads); });
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
-    return app.exit(help_or_version);
+    const int exit_code = app.exit(help_or_version);
+    finish_output();
+    return exit_code;
   } catch (const CLI::ParseError& error) {
     return report(2, parse_problem(app, error));
   }
   if (app.get_subcommands().empty()) {
-    fmt::print(stderr, "{}", app.help());
+    print_error(app.help());
     return 2;
   }
+  finish_output();
   return 0;
 }
 
@@ -134,6 +185,11 @@ int main(int argc, char** argv) {
     return failed.exit_code;
   } catch (const pmnet::UserError& error) {
     return pmnet::report(2, error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    return pmnet::report(
+        2, fmt::format("{}: {}; check the name and its permissions", error.path1().string(), error.code().message()));
+  } catch (const std::system_error& error) {
+    return pmnet::report(error);
   } catch (const c10::Error& error) {
     return pmnet::report(1, pmnet::first_line(error.what_without_backtrace()));
   } catch (const std::bad_alloc&) {

@@ -9,151 +9,134 @@ namespace pmnet {
 
 namespace {
 
-constexpr size_t kMostReadAhead = size_t{4} << 20;
+constexpr size_t kReadAhead = size_t{4} << 20;
 
 }  // namespace
 
-// A file that is being read.
-struct OpenDocument::Source {
-  InputFile file;
-  bool one_document = false;  // the file is one
-  double weight = 0;          // of the whole input, for progress
-  std::unique_ptr<DocumentReader> reader;
-  std::string_view piece;  // what is left of the last piece
-  bool document_ended = true, file_ended = false;
-  double given = 0;  // bytes handed out
-
-  // More of the current document; empty at its end.
-  std::string_view more() {
-    if (piece.empty() && !document_ended) {
-      piece = reader->piece();
-      document_ended = piece.empty();
-    }
-    return piece;
-  }
-
-  double done() const {
-    if (file_ended) return weight;
-    if (one_document && file.compression == Compression::None) return std::min(given, weight);
-    return weight * static_cast<double>(reader->file_position()) / std::max<double>(1, file.stamp.size);
-  }
-};
-
-OpenDocument::OpenDocument(std::shared_ptr<Source> source, std::string name, int64_t max_bytes)
-    : source_(std::move(source)),
+DocumentCursor::DocumentCursor(std::shared_ptr<OpenFile> file, std::string name, int64_t max_bytes)
+    : file_(std::move(file)),
+      reader_(std::move(file_->reader)),
       name_(std::move(name)),
       left_(max_bytes > 0 ? max_bytes : std::numeric_limits<int64_t>::max()) {}
 
-void OpenDocument::leave() {
-  if (source_ != nullptr && source_->one_document) {
-    source_->file_ended = true;
-    source_->reader = nullptr;
-  }
-  source_ = nullptr;
+void DocumentCursor::return_reader() {
+  if (reader_ == nullptr) return;
+  piece_ = {};
+  if (file_->one_document)
+    file_->done = file_->weight;
+  else
+    file_->reader = std::move(reader_);
+  reader_ = nullptr;
 }
 
-bool OpenDocument::read_ahead(size_t size) {
-  while (source_ != nullptr && waiting() < size) {
-    const std::string_view more = source_->more();
-    if (more.empty()) {
-      leave();
-      break;
+void DocumentCursor::fill(size_t size) {
+  while (reader_ != nullptr && buffered() < size) {
+    if (piece_.empty()) piece_ = reader_->piece();
+    if (!file_->one_document || file_->file.compression != Compression::None)
+      file_->done = file_->weight * static_cast<double>(reader_->file_position()) /
+                    std::max(1.0, static_cast<double>(file_->file.stamp.size));
+    if (piece_.empty()) return return_reader();
+    if (begin_ > buffer_.size() / 2) {
+      buffer_.erase(0, begin_);
+      begin_ = 0;
     }
-    ahead_.erase(0, ahead_begin_);
-    ahead_begin_ = 0;
-    const size_t take = std::min(more.size(), size - ahead_.size());
-    ahead_.append(more.substr(0, take));
-    source_->piece.remove_prefix(take);
+    const std::string_view taken = piece_.substr(0, size - buffered());
+    buffer_.append(taken);
+    piece_.remove_prefix(taken.size());
   }
-  return source_ == nullptr;
 }
 
-std::string OpenDocument::read(size_t size) {
+void DocumentCursor::read_ahead() {
+  if (file_->one_document) return;
+  // One byte more than may be read tells that the limit has cut the document.
+  fill(static_cast<size_t>(std::min<int64_t>(left_, kReadAhead)) + 1);
+  if (static_cast<int64_t>(buffered()) > left_) return_reader();
+}
+
+std::string DocumentCursor::read(size_t size) {
   size = static_cast<size_t>(std::min<int64_t>(left_, static_cast<int64_t>(size)));
-  if (source_ != nullptr) source_->given += static_cast<double>(size);
-  read_ahead(size);
-  std::string bytes = ahead_.substr(ahead_begin_, size);
-  ahead_begin_ += bytes.size();
+  fill(size);
+  std::string bytes = buffer_.substr(begin_, size);
+  begin_ += bytes.size();
   left_ -= static_cast<int64_t>(bytes.size());
+  if (file_->one_document && file_->file.compression == Compression::None)
+    file_->done = std::min(file_->weight, file_->done + static_cast<double>(bytes.size()));
+  read_ahead();
   return bytes;
 }
 
-bool OpenDocument::complete() {
-  const bool ended = read_ahead(1);
-  return ended && waiting() == 0;
+bool DocumentCursor::complete() {
+  fill(1);
+  return reader_ == nullptr && buffered() == 0;
+}
+
+bool DocumentCursor::has(int64_t bytes) {
+  fill(static_cast<size_t>(bytes));
+  return static_cast<int64_t>(buffered()) >= bytes;
 }
 
 DocumentQueue::DocumentQueue(std::vector<InputFile> files, const ReadOptions& read, const DocumentLimits& limits)
     : files_(std::move(files)), read_(read), limits_(limits) {}
 
-bool DocumentQueue::release_source() {
-  if (last_ == nullptr || last_->source_ == nullptr) return true;
-  if (last_.use_count() == 1) {  // nobody reads it any more: the reader skips the rest
-    last_->leave();
-    return true;
-  }
-  if (last_->source_->one_document) return true;
-  const auto wanted = std::min<int64_t>(last_->left_, kMostReadAhead);
-  const bool ended = last_->read_ahead(static_cast<size_t>(wanted));
-  if (!ended && wanted < last_->left_) return false;
-  if (ended) return true;
-  // All that is wanted of it waits in memory; one byte more tells later that it was cut.
-  last_->read_ahead(static_cast<size_t>(wanted) + 1);
-  last_->leave();
-  return true;
+bool DocumentQueue::is_one_document(const InputFile& file) const {
+  return file.format == FileFormat::Bytes && read_.split_on.empty();
 }
 
-std::shared_ptr<OpenDocument> DocumentQueue::next() {
-  if (limits_.documents > 0 && opened_ >= limits_.documents) return nullptr;
-  if (!release_source()) return nullptr;
+double DocumentQueue::weight_of(const InputFile& file) const {
+  const auto size = static_cast<double>(file.stamp.size);
+  const bool cut = limits_.max_bytes > 0 && is_one_document(file) && file.compression == Compression::None;
+  return cut ? std::min(size, static_cast<double>(limits_.max_bytes)) : size;
+}
+
+bool DocumentQueue::blocked() const { return current_ != nullptr && current_->reader == nullptr; }
+
+std::shared_ptr<OpenFile> DocumentQueue::advance() {
   while (true) {
-    const bool file_goes_on = !sources_.empty() && !sources_.back()->one_document && !sources_.back()->file_ended;
-    if (!file_goes_on) {
+    if (current_ == nullptr) {
       if (next_file_ == files_.size()) return nullptr;
-      auto source = std::make_shared<OpenDocument::Source>();
-      source->file = files_[next_file_++];
-      source->one_document = source->file.format == FileFormat::Bytes && read_.split_on.empty();
-      source->weight = static_cast<double>(source->file.stamp.size);
-      if (source->one_document && limits_.max_bytes > 0 && source->file.compression == Compression::None)
-        source->weight = std::min(source->weight, static_cast<double>(limits_.max_bytes));
-      source->reader = open_documents(source->file, read_, skips_);
-      sources_.push_back(source);
+      const InputFile& file = files_[next_file_++];
+      current_ = std::make_shared<OpenFile>();
+      current_->file = file;
+      current_->one_document = is_one_document(file);
+      current_->weight = weight_of(file);
+      current_->reader = open_documents(file, read_, skips_);
+      open_.push_back(current_);
     }
-    const auto& source = sources_.back();
-    source->piece = {};
-    if (!source->reader->next()) {
-      source->file_ended = true;
-      source->reader = nullptr;
-      continue;
+    const std::shared_ptr<OpenFile> file = current_;
+    const bool found = file->reader->next();
+    if (!found) {
+      file->done = file->weight;
+      file->reader = nullptr;
     }
-    source->document_ended = false;
-    const std::string name = source->one_document
-                                 ? source->file.path
-                                 : fmt::format("{}, document {}", source->file.path, source->reader->record());
-    last_ = std::shared_ptr<OpenDocument>(new OpenDocument(source, name, limits_.max_bytes));
-    if (limits_.min_bytes > 0 && last_->read_ahead(static_cast<size_t>(limits_.min_bytes)) &&
-        static_cast<int64_t>(last_->waiting()) < limits_.min_bytes) {
-      ++too_short_;
-      last_ = nullptr;
-      continue;
-    }
-    ++opened_;
-    return last_;
+    if (!found || file->one_document) current_ = nullptr;
+    if (found) return file;
   }
+}
+
+std::optional<DocumentCursor> DocumentQueue::next() {
+  while (!blocked() && (limits_.documents == 0 || opened_ < limits_.documents)) {
+    const std::shared_ptr<OpenFile> file = advance();
+    if (file == nullptr) break;
+    const std::string name =
+        file->one_document ? file->file.path : fmt::format("{}, document {}", file->file.path, file->reader->record());
+    DocumentCursor document(file, name, limits_.max_bytes);
+    if (limits_.min_bytes == 0 || document.has(limits_.min_bytes)) {
+      ++opened_;
+      document.read_ahead();
+      return document;
+    }
+    ++too_short_;
+  }
+  return std::nullopt;
 }
 
 double DocumentQueue::share() const {
   double done = 0, all = 0;
-  for (const auto& source : sources_) {
-    done += source->done();
-    all += source->weight;
+  for (const auto& file : open_) {
+    done += file->done;
+    all += file->weight;
   }
-  for (size_t i = next_file_; i < files_.size(); ++i) {
-    double size = static_cast<double>(files_[i].stamp.size);
-    if (limits_.max_bytes > 0 && files_[i].format == FileFormat::Bytes && read_.split_on.empty())
-      size = std::min(size, static_cast<double>(limits_.max_bytes));
-    all += size;
-  }
+  for (size_t i = next_file_; i < files_.size(); ++i) all += weight_of(files_[i]);
   return all > 0 ? done / all : 1;
 }
 

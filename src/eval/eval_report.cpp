@@ -4,7 +4,10 @@
 
 #include <cmath>
 
+#include "base/atomic_folder.h"
+#include "base/file.h"
 #include "base/format.h"
+#include "base/version.h"
 
 namespace pmnet {
 
@@ -167,6 +170,35 @@ nlohmann::ordered_json to_json(const Evaluation& evaluation) {
     json["models"].push_back(model);
   }
   return json;
+}
+
+std::string eval_summary(const Evaluation& evaluation, const DocumentQueue& queue, const std::string& protocol,
+                         bool per_document) {
+  std::string text = fmt::format(
+      "protocol  {}\ntexts     {} documents, {}{}{}\n", protocol, format_count(evaluation.documents.size()),
+      format_bytes(static_cast<uint64_t>(evaluation.bytes())),
+      queue.too_short() > 0 ? fmt::format("; {} too short", format_count(static_cast<uint64_t>(queue.too_short())))
+                            : "",
+      evaluation.stopped ? "; STOPPED before the end, these are the results so far" : "");
+  for (const auto& [reason, skip] : queue.skips())
+    text += fmt::format("skipped   {} x {}, first: {}\n", format_count(skip.count), reason, skip.first);
+  if (evaluation.marker_bytes > 0)
+    text += fmt::format("note      {} bytes of the texts are BOS or EOS to one of the models\n",
+                        format_count(static_cast<uint64_t>(evaluation.marker_bytes)));
+  if (evaluation.documents.empty()) return text;
+  text += fmt::format("\n{}\n{}", model_table(evaluation).text(), octave_table(evaluation).text());
+  return per_document ? text + "\n" + document_table(evaluation).text() : text;
+}
+
+void write_files(const EvalFiles& files, const Evaluation& evaluation, const std::string& protocol) {
+  if (evaluation.documents.empty()) return;
+  if (!files.json.empty()) {
+    nlohmann::ordered_json json{{"program", "pmnet " + version()}, {"protocol", protocol}};
+    json.update(to_json(evaluation));
+    write_file_atomically(files.json, json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
+  if (!files.csv.empty()) write_file_atomically(files.csv, curve_table(evaluation).csv());
+  if (!files.plot.empty()) write_charts(eval_charts(evaluation), files.plot);
 }
 
 Series series_of(const std::string& name, const PositionCurve& curve) {

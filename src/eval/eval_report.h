@@ -1,4 +1,4 @@
-// What an evaluation is shown as: tables, JSON, CSV, charts. The protocol goes with every one.
+// An evaluation as tables, JSON, CSV and charts, each with the protocol that produced it.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -26,6 +26,15 @@ nlohmann::ordered_json to_json(const Interval& interval);  // null where there i
 nlohmann::ordered_json to_json(const PositionCurve& curve);
 nlohmann::ordered_json to_json(const ThroughputCurve& curve);
 nlohmann::ordered_json to_json(const Evaluation& evaluation);
+
+// What the command prints.
+std::string eval_summary(const Evaluation& evaluation, const DocumentQueue& queue, const std::string& protocol,
+                         bool per_document);
+
+struct EvalFiles {
+  std::string json, csv, plot;  // empty: not written
+};
+void write_files(const EvalFiles& files, const Evaluation& evaluation, const std::string& protocol);
 
 // Bits per byte by position and so far, on a logarithmic axis; how far the others are from the first.
 std::vector<LineChart> eval_charts(const Evaluation& evaluation);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/format.h"
 #include "base/machine.h"
 #include "report/progress.h"
 
@@ -12,18 +14,18 @@ namespace pmnet {
 
 namespace {
 
-struct OpenStream {
+struct Row {
   size_t number = 0;  // in the order of the texts
-  std::shared_ptr<OpenDocument> document;
+  std::unique_ptr<DocumentCursor> document;
   DocumentScore score;
   std::string chunk;
   bool ended = false;
 };
 
-class Reading {
+class EvaluationLoop {
  public:
-  Reading(const std::vector<Candidate>& candidates, DocumentQueue& queue, const EvalSettings& settings,
-          const EvalHooks& hooks)
+  EvaluationLoop(const std::vector<Candidate>& candidates, DocumentQueue& queue, const EvalSettings& settings,
+                 const EvalHooks& hooks)
       : candidates_(candidates), queue_(queue), settings_(settings), hooks_(hooks) {
     for (const Candidate& candidate : candidates_) {
       scorers_.emplace_back(*candidate.model, candidate.switches, 0);
@@ -41,16 +43,15 @@ class Reading {
         result_.stopped = true;
         break;
       }
-      for (OpenStream& row : rows_) read_chunk(row);
+      for (Row& row : rows_) read_chunk(row);
       for (size_t c = 0; c < candidates_.size(); ++c) score_with(c);
-      for (OpenStream& row : rows_) row.score.bytes += static_cast<int64_t>(row.chunk.size());
+      for (Row& row : rows_) row.score.bytes += static_cast<int64_t>(row.chunk.size());
       if (hooks_.progress) hooks_.progress(bytes_, finished_.size());
     }
-    for (OpenStream& row : rows_)
+    for (Row& row : rows_)
       if (row.score.bytes > 0) finished_.push_back(std::move(row));
-    std::sort(finished_.begin(), finished_.end(),
-              [](const OpenStream& a, const OpenStream& b) { return a.number < b.number; });
-    for (OpenStream& row : finished_) result_.documents.push_back(std::move(row.score));
+    std::sort(finished_.begin(), finished_.end(), [](const Row& a, const Row& b) { return a.number < b.number; });
+    for (Row& row : finished_) result_.documents.push_back(std::move(row.score));
     return std::move(result_);
   }
 
@@ -58,10 +59,10 @@ class Reading {
   // Documents that have ended make room for the next ones; false when all are read.
   bool fill_rows() {
     std::vector<int64_t> from;
-    std::vector<OpenStream> kept;
+    std::vector<Row> kept;
     for (size_t r = 0; r < rows_.size(); ++r) {
       if (rows_[r].ended) {
-        rows_[r].document = nullptr;
+        rows_[r].document.reset();
         finished_.push_back(std::move(rows_[r]));
       } else {
         from.push_back(static_cast<int64_t>(r));
@@ -70,13 +71,13 @@ class Reading {
     }
     rows_ = std::move(kept);
     while (static_cast<int64_t>(rows_.size()) < settings_.rows) {
-      std::shared_ptr<OpenDocument> document = queue_.next();
-      if (document == nullptr) break;
-      OpenStream row;
+      std::optional<DocumentCursor> document = queue_.next();
+      if (!document) break;
+      Row row;
       row.number = opened_++;
       row.score.name = document->name();
       row.score.scores.assign(candidates_.size(), PositionSums(settings_.window));
-      row.document = std::move(document);
+      row.document = std::make_unique<DocumentCursor>(std::move(*document));
       rows_.push_back(std::move(row));
       from.push_back(Scorer::kNewRow);
     }
@@ -85,7 +86,7 @@ class Reading {
     return true;
   }
 
-  void read_chunk(OpenStream& row) {
+  void read_chunk(Row& row) {
     row.chunk = row.document->read(static_cast<size_t>(settings_.chunk));
     bytes_ += static_cast<int64_t>(row.chunk.size());
     row.ended = static_cast<int64_t>(row.chunk.size()) < settings_.chunk;
@@ -94,7 +95,7 @@ class Reading {
   }
 
   // The ids of the row's chunk that this candidate is to score.
-  std::vector<int64_t> ids_for(const OpenStream& row, const Candidate& candidate) const {
+  std::vector<int64_t> ids_for(const Row& row, const Candidate& candidate) const {
     std::string_view bytes = row.chunk;
     bool to_the_end = row.ended && row.score.complete;
     if (candidate.limit > 0) {
@@ -110,7 +111,7 @@ class Reading {
   void score_with(size_t c) {
     std::vector<std::vector<int64_t>> ids;
     ThroughputPoint pass;
-    for (const OpenStream& row : rows_) {
+    for (const Row& row : rows_) {
       ids.push_back(ids_for(row, candidates_[c]));
       pass.bytes += static_cast<int64_t>(ids.back().size());
       if (!ids.back().empty()) pass.first = std::max(pass.first, row.score.bytes);
@@ -132,7 +133,7 @@ class Reading {
   EvalSettings settings_;
   const EvalHooks& hooks_;
   std::vector<Scorer> scorers_;  // one per candidate
-  std::vector<OpenStream> rows_, finished_;
+  std::vector<Row> rows_, finished_;
   std::array<bool, 256> is_marker_{};
   size_t opened_ = 0;
   int64_t bytes_ = 0;
@@ -164,7 +165,21 @@ Evaluation evaluate(const std::vector<Candidate>& candidates, DocumentQueue& que
     if (settings.score_eos && (eos < 0 || eos >= candidate.model->vocab_size()))
       fail("{} has no EOS to score: eos_token_id is {}; omit --score-eos", candidate.label, eos);
   }
-  return Reading(candidates, queue, settings, hooks).run();
+  return EvaluationLoop(candidates, queue, settings, hooks).run();
+}
+
+void require_documents(const Evaluation& evaluation, const DocumentQueue& queue, const DocumentLimits& limits) {
+  if (evaluation.stopped) return;
+  const auto found = static_cast<int64_t>(evaluation.documents.size());
+  const std::string shorter =
+      queue.too_short() > 0
+          ? fmt::format(" ({} are shorter than --min-bytes {})", format_count(static_cast<uint64_t>(queue.too_short())),
+                        format_count(static_cast<uint64_t>(limits.min_bytes)))
+          : "";
+  if (found == 0) fail("there is nothing to score: no document has any text{}; name other texts", shorter);
+  if (found < limits.documents)
+    fail("--documents is {} but there are only {}{}; ask for fewer or name more texts", limits.documents, found,
+         shorter);
 }
 
 int64_t rows_for_threads(int threads) { return std::clamp<int64_t>(threads / 2, 1, 16); }

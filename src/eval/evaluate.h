@@ -35,10 +35,10 @@ struct DocumentScore {
 struct Evaluation {
   std::vector<std::string> labels;
   std::vector<DocumentScore> documents;     // in the order of the texts
-  std::vector<double> seconds;              // that each candidate took
-  std::vector<ThroughputCurve> throughput;  // of each candidate, by the position of the furthest document
-  int64_t marker_bytes = 0;                 // bytes of the texts that some candidate takes for BOS or EOS
-  bool stopped = false;                     // before the end: unfinished documents are there as far as they were read
+  std::vector<double> seconds;              // per candidate
+  std::vector<ThroughputCurve> throughput;  // per candidate, by the position of the furthest document
+  int64_t marker_bytes = 0;                 // bytes of the texts that are BOS or EOS to a candidate
+  bool stopped = false;  // before the end; unfinished documents are included as far as they were read
 
   int64_t bytes() const;
   int64_t scored(size_t candidate) const;
@@ -52,7 +52,10 @@ struct EvalHooks {
 Evaluation evaluate(const std::vector<Candidate>& candidates, DocumentQueue& queue, const EvalSettings& settings,
                     const EvalHooks& hooks = {});
 
-// Documents to read at once so that this many threads have work: a single stream of short passes leaves many idle.
+// UserError when there was nothing to score, or fewer documents than asked for.
+void require_documents(const Evaluation& evaluation, const DocumentQueue& queue, const DocumentLimits& limits);
+
+// Documents to read at once so that this many threads have work: one document in short passes leaves many idle.
 int64_t rows_for_threads(int threads);
 
 }  // namespace pmnet

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 
+#include "eval/scorer.h"
+
 namespace pmnet {
 
-LineScorer::LineScorer(std::shared_ptr<const LanguageModel> model, const LineScorerOptions& options, Take take)
-    : model_(std::move(model)), scorer_(*model_, options.switches), options_(options), take_(std::move(take)) {
+LineScorer::LineScorer(const Session& start, const LineScorerOptions& options, LineSink sink)
+    : start_(start.fork()), session_(start.fork()), options_(options), sink_(std::move(sink)) {
+  score_next(start_, "");  // reads BOS once, not for every line
+  session_ = start_.fork();
   current_.line = 1;
 }
 
 void LineScorer::push(std::string_view bytes) {
   while (!bytes.empty()) {
     size_t size = std::min(bytes.size(), static_cast<size_t>(options_.chunk));
-    // With the memory carried on, a pass may run across lines; else it ends with its line.
+    // With the memory carried, a pass may run across lines; else it ends with its line.
     const size_t line_end = options_.independent ? bytes.find('\n') : bytes.npos;
     if (line_end != bytes.npos) size = std::min(size, line_end + 1);
     score(bytes.substr(0, size), /*lines_end_inside=*/true);
@@ -27,7 +31,7 @@ void LineScorer::push_line(std::string_view text) {
 }
 
 void LineScorer::score(std::string_view bytes, bool lines_end_inside) {
-  const std::vector<double> bits = scorer_.score(bytes);
+  const std::vector<double> bits = score_next(session_, bytes);
   for (size_t i = 0; i < bytes.size(); ++i) {
     ++current_.bytes;
     current_.bits += bits[i];
@@ -42,11 +46,11 @@ void LineScorer::score(std::string_view bytes, bool lines_end_inside) {
 }
 
 void LineScorer::end_line() {
-  take_(current_);
+  sink_(current_);
   const uint64_t next = current_.line + 1;
   current_ = LineScore();
   current_.line = next;
-  if (options_.independent) scorer_.arrange({Scorer::kNewRow});
+  if (options_.independent) session_ = start_.fork();
 }
 
 void LineScorer::finish() {

@@ -1,10 +1,10 @@
-// What each line of an endless stream costs: for logs, where an anomaly is a line that costs many bits.
+// The cost of each line of an endless stream: for logs, where an anomaly is a line that costs many bits.
 #pragma once
 #include <functional>
 #include <string>
 #include <string_view>
 
-#include "eval/scorer.h"
+#include "engine/session.h"
 
 namespace pmnet {
 
@@ -17,31 +17,33 @@ struct LineScore {
 };
 
 struct LineScorerOptions {
-  MemorySwitches switches = {};
-  bool independent = false;  // every line is a text of its own; else the memory of all lines before it is carried
-  size_t keep_text = 0;      // bytes of each line
-  int64_t chunk = 1024;      // bytes per pass
+  bool independent =
+      false;             // every line starts from the memory at the start; else that of all earlier lines is carried
+  size_t keep_text = 0;  // bytes of each line
+  int64_t chunk = 1024;  // bytes per pass
 };
 
-// Bytes in, in any pieces, scores out as soon as a line is complete. Nothing is held but the state of the past.
+// Bytes in, in any pieces; scores out as soon as a line is complete. Memory use is constant.
 class LineScorer {
  public:
-  using Take = std::function<void(const LineScore&)>;
-  LineScorer(std::shared_ptr<const LanguageModel> model, const LineScorerOptions& options, Take take);
+  using LineSink = std::function<void(const LineScore&)>;
+  // `start` is a fresh session, or one with a restored memory.
+  LineScorer(const Session& start, const LineScorerOptions& options, LineSink sink);
 
   void push(std::string_view bytes);
-  // A whole line that may have line ends inside; one is put behind it.
+  // A whole line that may have line ends inside; one is appended.
   void push_line(std::string_view text);
-  void finish();  // a last line without a line end
+  void finish();  // ends a last line without a line end
+
+  const Session& session() const { return session_; }  // its memory after the last byte
 
  private:
   void score(std::string_view bytes, bool lines_end_inside);
   void end_line();
 
-  std::shared_ptr<const LanguageModel> model_;
-  Scorer scorer_;
+  Session start_, session_;
   LineScorerOptions options_;
-  Take take_;
+  LineSink sink_;
   LineScore current_;
 };
 

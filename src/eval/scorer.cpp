@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "engine/session.h"
 
 namespace pmnet {
 
@@ -103,6 +102,19 @@ std::vector<std::vector<double>> Scorer::score(const std::vector<std::span<const
 std::vector<double> Scorer::score(std::string_view bytes, const ScoreOptions& options) {
   const std::vector<int64_t> ids = byte_ids(bytes);
   return score({std::span<const int64_t>(ids)}, options).front();
+}
+
+std::vector<double> score_next(Session& session, std::string_view bytes) {
+  const int64_t bos = session.model().bos_token_id();
+  if (!session.last_logits().defined()) session.feed(std::vector<int64_t>{bos});
+  if (bytes.empty()) return {};
+  const std::vector<int64_t> ids = byte_ids(bytes);
+  const auto T = static_cast<int64_t>(ids.size());
+  const Tensor first = session.last_logits().unsqueeze(1);                                 // [1,1,V]
+  const Tensor rest = session.feed(ids).narrow(1, 0, T - 1);                               // [1,T-1,V]
+  const Tensor log_p = at::cat({first, rest}, 1).log_softmax(-1).squeeze(0).to(at::kCPU);  // [T,V]
+  const Tensor bits = log_p.gather(1, at::tensor(ids, at::kLong).unsqueeze(1)).to(at::kDouble) / -std::numbers::ln2;
+  return {bits.const_data_ptr<double>(), bits.const_data_ptr<double>() + T};
 }
 
 std::vector<int64_t> byte_ids(std::string_view bytes) {

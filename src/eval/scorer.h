@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/session.h"
 #include "model/language_model.h"
 
 namespace pmnet {
@@ -49,6 +50,10 @@ class Scorer {
   State state_;
   std::vector<int64_t> last_ids_;  // the newest id of each row, scored (or BOS) but not fed yet
 };
+
+// Bits of the next bytes of a session of one sequence, which reads them. A session that has read nothing is fed BOS
+// first; one with a restored memory continues from there.
+std::vector<double> score_next(Session& session, std::string_view bytes);
 
 // Bytes are their own ids.
 std::vector<int64_t> byte_ids(std::string_view bytes);

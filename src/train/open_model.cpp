@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/standard_streams.h"
 #include "config/presets.h"
 #include "engine/packed_model.h"
 #include "train/run_checkpoint.h"
@@ -11,7 +12,7 @@ namespace pmnet {
 
 namespace {
 
-void note(const std::string& sentence) { fmt::print(stderr, "note: {}\n", sentence); }
+void note(const std::string& sentence) { print_error("note: {}", sentence); }
 
 }  // namespace
 

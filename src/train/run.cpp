@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/hash.h"
+#include "base/standard_streams.h"
 #include "base/stop_signal.h"
 #include "config/config_json.h"
 #include "config/train_options.h"
@@ -30,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void say(const std::string& line) { fmt::print(stderr, "{}\n", line); }
+void say(const std::string& line) { print_error("{}", line); }
 
 class TrainingRun : public LoopHooks, public Evaluator {
  public:

@@ -51,6 +51,8 @@ TEST(Bench, RefusesWhatItDoesNotKnow) {
   expect_user_error("bench --what sleep", "sleep");
   expect_user_error("bench --batch 1,0", "range");
   expect_user_error("bench --weights int3", "int3");
+  expect_user_error("bench --preset tiny --context 0", "--context is 0");
+  expect_user_error("bench --preset tiny --context -1", "--context is -1");
   expect_user_error("bench --preset 3n --rounds 1", "3m");
   expect_user_error("bench --preset tiny --rounds 1 --against nolabel", "label=command");
 }
@@ -80,7 +82,7 @@ TEST(Quantize, WritesAModelThatLoadsAndSaysWhatItCosts) {
     ASSERT_EQ(result.exit_code, 0) << result.output;
     EXPECT_NE(result.output.find("bits per byte"), std::string::npos) << result.output;
     EXPECT_NE(run_program("quantize " + model + " --to " + type + " --out " + out + " --text " + text +
-                          " --max-bytes 100 --chunk 1")
+                          " --max-bytes 100 --chunk 1 --force")
                   .output.find("first 100 bytes"),
               std::string::npos);
     EXPECT_EQ(run_program("generate " + out + " hello --max-bytes 4 --raw --seed 1").exit_code, 0);

@@ -1,3 +1,8 @@
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include "base/file.h"
 #include "support/program.h"
 #include "support/temporary_folder.h"
 
@@ -12,13 +17,25 @@ TEST(Demo, TrainsMeasuresWritesAndStreams) {
       run_program(fmt::format("demo '{}' --out '{}' --preset tiny --seconds 2 --threads 1", text, out));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   for (const char* part : {"held out", "Training a PMNet", "train/bpb", "gzip -9", "[...]", "read in chunks",
-                           "the same logits to the bit", "Where everything lies"})
+                           "with memory recurrence off", "The memory saves", "the same logits, bit for bit", "Files:"})
     EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
   for (const char* file : {"run/run.toml", "run/metrics.jsonl", "text/held_out.txt", "memory.safetensors"})
     EXPECT_TRUE(std::filesystem::exists(folder.path() / "out" / file)) << file;
-  // A run's folder serves as a model.
-  EXPECT_EQ(run_program(fmt::format("generate '{}/run' Once --max-bytes 5", out)).exit_code, 0);
-  expect_user_error(fmt::format("demo '{}' --out '{}'", text, out), "there already");
+  // The commands that it suggests work.
+  int suggested = 0;
+  std::istringstream lines(result.output.substr(result.output.find("Try:\n") + 5));
+  for (std::string line; std::getline(lines, line); ++suggested)
+    EXPECT_EQ(run_shell(line + " --max-bytes 5 2>&1").exit_code, 0) << line;
+  EXPECT_EQ(suggested, 2) << result.output;
+  // One validation at the end, not two.
+  std::istringstream entries(read_file(folder.path() / "out/run/metrics.jsonl", 1 << 20));
+  std::vector<int64_t> validated;
+  for (std::string line; std::getline(entries, line);) {
+    const auto entry = nlohmann::json::parse(line);
+    if (entry.contains("val/bpb")) validated.push_back(entry.at("step").get<int64_t>());
+  }
+  EXPECT_EQ(validated.size(), 6u);
+  expect_user_error(fmt::format("demo '{}' --out '{}'", text, out), "already exists");
 }
 
 TEST(Demo, RefusesWhatCannotWork) {

@@ -155,6 +155,28 @@ TEST_F(Score, LinesAddUpToTheText) {
   EXPECT_EQ(records[0].at("bytes"), 11);
 }
 
+// A memory of normal lines makes such lines cheaper, and continues exactly where it was saved.
+TEST_F(Score, StartsFromASavedMemory) {
+  const auto bits_of = [](const std::vector<nlohmann::json>& lines, size_t i) {
+    return lines.at(i).at("bits").get<double>();
+  };
+  std::ofstream(file("start.log")) << "a line of a log\nanother line\n";
+  std::ofstream(file("rest.log")) << "the third line\nthe last line\n";
+  std::ofstream(file("all.log")) << "a line of a log\nanother line\nthe third line\nthe last line\n";
+  const auto all = lines_of(command(quoted("all.log")));
+  lines_of(command(quoted("start.log") + " --save-memory " + quoted("normal.memory")));
+  const auto rest = lines_of(command(quoted("rest.log") + " --memory " + quoted("normal.memory")));
+  ASSERT_EQ(rest.size(), 2u);
+  EXPECT_NEAR(bits_of(rest, 0), bits_of(all, 2), 1e-3);
+  EXPECT_NEAR(bits_of(rest, 1), bits_of(all, 3), 1e-3);
+  // Independent lines all start from it: the second costs something else than after the first.
+  const auto each = lines_of(command(quoted("rest.log") + " --independent --memory " + quoted("normal.memory")));
+  EXPECT_NEAR(bits_of(each, 0), bits_of(rest, 0), 1e-3);
+  EXPECT_GT(std::abs(bits_of(each, 1) - bits_of(rest, 1)), 1e-3);
+  expect_user_error("score " + quoted("pmnet") + " " + quoted("rest.log") + " --memory /no/such/memory",
+                    "/no/such/memory");
+}
+
 TEST_F(Score, AnswersEachLineOfASlowStreamAtOnce) {
   // The answer to the first line must come before the second is written.
   const std::string pipe = file("pipe");

@@ -72,7 +72,7 @@ TEST_F(Generate, ContinuesFromASavedMemory) {
   EXPECT_EQ(first + text_of(fmt::format("'' --max-bytes 25 {} --memory '{}'", options, memory)), whole);
 
   // A prompt read in two parts is the prompt.
-  text_of(fmt::format("'A begin' --max-bytes 0 --save-memory '{}'", memory));
+  text_of(fmt::format("'A begin' --max-bytes 0 --save-memory '{}' --force", memory));
   EXPECT_EQ(text_of(fmt::format("ning --max-bytes 40 {} --memory '{}'", options, memory)), whole);
 }
 
@@ -108,6 +108,7 @@ TEST_F(Generate, RefusesBadOptions) {
   expect_refused("x --prompt-file a.txt", "given twice");
   expect_refused("--prompt-file /no/such/file", "/no/such/file");
   expect_refused("--prompt-file /", "cannot read the prompt from /");
+  expect_refused("x --max-bytes 99999999999999999999", "is not a size");
   expect_refused("x --save-memory /", "is a folder");
   expect_refused("x --memory /no/such/memory", "/no/such/memory");
   expect_refused("x --max-bytes 1 --save-memory /dev/null/memory", "/dev/null");

@@ -144,21 +144,53 @@ TEST_F(Evaluate, KnowsTimeAndStateByPosition) {
   EXPECT_EQ(curve[4].state_bytes, curve[0].state_bytes);  // constant once the window is full
 }
 
-// A stretch of a long document is held in memory only as far as others wait behind it.
-TEST_F(Evaluate, ALongDocumentHoldsUpTheRestOfItsFile) {
-  std::string text(5 << 20, 'x');
+// A document longer than the read-ahead keeps the reader of its file until its rest fits into memory.
+TEST_F(Evaluate, ALongDocumentBlocksTheRestOfItsFile) {
+  std::string text(9 << 20, 'x');
   text += "\nsecond";
   DocumentQueue queue(find_inputs({write("two.txt", text)}), {.split_on = "\n"}, {});
-  const auto first = queue.next();
-  ASSERT_NE(first, nullptr);
-  EXPECT_EQ(queue.next(), nullptr);
+  EXPECT_FALSE(queue.blocked());
+  auto first = queue.next();
+  ASSERT_TRUE(first);
+  EXPECT_TRUE(queue.blocked());
+  EXPECT_FALSE(queue.next());
   EXPECT_EQ(first->read(2 << 20).size(), size_t{2} << 20);
-  EXPECT_NEAR(queue.share(), 0.8, 0.01);  // 4 MiB are read ahead
-  const auto second = queue.next();
-  ASSERT_NE(second, nullptr);
+  EXPECT_TRUE(queue.blocked());
+  EXPECT_NEAR(queue.share(), 6.0 / 9, 0.02);  // 4 MiB are read ahead
+  EXPECT_EQ(first->read(4 << 20).size(), size_t{4} << 20);
+  EXPECT_FALSE(queue.blocked());
+  auto second = queue.next();
+  ASSERT_TRUE(second);
   EXPECT_EQ(second->read(100), "second");
   EXPECT_EQ(first->read(4 << 20).size(), size_t{3} << 20);
   EXPECT_TRUE(first->complete());
+  EXPECT_TRUE(second->complete());
+  EXPECT_FALSE(queue.next());
+  EXPECT_FALSE(queue.blocked());
+}
+
+TEST_F(Evaluate, ADroppedDocumentFreesItsFile) {
+  DocumentQueue queue(find_inputs({write("two.txt", std::string(9 << 20, 'x') + "\nsecond")}), {.split_on = "\n"}, {});
+  ASSERT_TRUE(queue.next());
+  EXPECT_FALSE(queue.blocked());
+  auto second = queue.next();
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->read(100), "second");
+}
+
+// The limit of what is read is below the length that a document must have.
+TEST_F(Evaluate, LimitsCutDocumentsThatAreLongEnough) {
+  const std::string path = write("three.txt", "aaaaaaaaaa\nbbb\ncccccccc");
+  DocumentQueue queue(find_inputs({path}), {.split_on = "\n"}, {.max_bytes = 4, .min_bytes = 8});
+  auto first = queue.next();
+  ASSERT_TRUE(first);
+  auto third = queue.next();
+  ASSERT_TRUE(third);
+  EXPECT_EQ(first->read(100), "aaaa");
+  EXPECT_FALSE(first->complete());
+  EXPECT_EQ(third->read(100), "cccc");
+  EXPECT_EQ(queue.too_short(), 1);
+  EXPECT_FALSE(queue.next());
 }
 
 TEST_F(Evaluate, LinesCostWhatTheWholeTextCosts) {
@@ -169,7 +201,8 @@ TEST_F(Evaluate, LinesCostWhatTheWholeTextCosts) {
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   for (const size_t piece : {1, 70, 5000}) {
     std::vector<LineScore> lines;
-    LineScorer scorer(model_, {.keep_text = 10, .chunk = 64}, [&](const LineScore& line) { lines.push_back(line); });
+    LineScorer scorer(Session(model_, ""), {.keep_text = 10, .chunk = 64},
+                      [&](const LineScore& line) { lines.push_back(line); });
     for (size_t begin = 0; begin < text.size(); begin += piece) scorer.push(text.substr(begin, piece));
     scorer.push("rest");
     scorer.finish();
@@ -188,7 +221,7 @@ TEST_F(Evaluate, LinesCostWhatTheWholeTextCosts) {
 
 TEST_F(Evaluate, IndependentLinesAreEachTheirOwnText) {
   std::vector<LineScore> lines;
-  LineScorer scorer(model_, {.independent = true}, [&](const LineScore& line) { lines.push_back(line); });
+  LineScorer scorer(Session(model_, ""), {.independent = true}, [&](const LineScore& line) { lines.push_back(line); });
   scorer.push("one line\nanother one\none line\n");
   scorer.push_line("one\nline");
   ASSERT_EQ(lines.size(), 4u);

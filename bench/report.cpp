@@ -1,4 +1,4 @@
-#include "bench/table.h"
+#include "bench/report.h"
 
 #include <fmt/format.h>
 
@@ -7,24 +7,15 @@
 
 #include "base/machine.h"
 #include "base/version.h"
-#include "config/costs.h"
 #include "report/plot.h"
 #include "report/table.h"
 
 namespace pmnet {
 
-double limit_of(const BenchCase& c, const BenchResult& machine) {
-  const ModelConfig config = config_of(c);
-  if (c.what == "decode")  // one step reads the weights once, whatever the batch
-    return machine.read_bytes_per_second / weight_bytes(config, c.weights) * static_cast<double>(c.batch);
-  const double training = training_flop_per_byte(config, c.context);
-  return machine.gemm_flops / (c.what == "train" ? training : training / 3);
-}
-
-std::string bench_table(const std::vector<BenchRow>& rows) {
+std::string bench_table(const BenchReport& report) {
   Table table({"what", "model", "context", "batch", "bytes/s", "spread", "of limit", "peak memory"});
   std::string reasons;  // below the table: they are long
-  for (const BenchRow& row : rows) {
+  for (const BenchRow& row : report.rows) {
     if (!row.error.empty()) {
       table.add_row(
           {row.what, row.label, fmt::format("{}", row.context), fmt::format("{}", row.batch), "failed", "", "", ""});
@@ -36,21 +27,27 @@ std::string bench_table(const std::vector<BenchRow>& rows) {
                    row.share > 0 ? fmt::format("{:.0f}%", 100 * row.share) : "",
                    fmt::format("{:.2f} GB", static_cast<double>(row.peak_bytes) / 1e9)});
   }
-  return table.text() + reasons;
+  const BenchResult& machine = report.machine;
+  return fmt::format(
+             "{} threads; GEMM {:.1f} GFLOP/s (2,048 cubed {:.1f}, the model's shapes {:.1f}); reading {:.1f} "
+             "GB/s\n\n",
+             report.threads, machine.gemm_flops / 1e9, machine.cube_flops / 1e9, machine.shape_flops / 1e9,
+             machine.read_bytes_per_second / 1e9) +
+         table.text() + reasons;
 }
 
-std::string bench_json(const std::vector<BenchRow>& rows, const BenchResult& machine, int threads) {
+std::string bench_json(const BenchReport& report) {
   const Machine info = query_machine();
   nlohmann::json out{{"pmnet", version()},
                      {"revision", source_revision()},
                      {"processor", info.processor},
-                     {"threads", threads},
-                     {"gemm_flops", machine.gemm_flops},
-                     {"cube_flops", machine.cube_flops},
-                     {"shape_flops", machine.shape_flops},
-                     {"read_bytes_per_second", machine.read_bytes_per_second},
+                     {"threads", report.threads},
+                     {"gemm_flops", report.machine.gemm_flops},
+                     {"cube_flops", report.machine.cube_flops},
+                     {"shape_flops", report.machine.shape_flops},
+                     {"read_bytes_per_second", report.machine.read_bytes_per_second},
                      {"rows", nlohmann::json::array()}};
-  for (const BenchRow& row : rows)
+  for (const BenchRow& row : report.rows)
     out["rows"].push_back({{"what", row.what},
                            {"label", row.label},
                            {"context", row.context},
@@ -65,9 +62,9 @@ std::string bench_json(const std::vector<BenchRow>& rows, const BenchResult& mac
   return out.dump(1);
 }
 
-void plot_bench(const std::vector<BenchRow>& rows, const std::string& file) {
+void plot_bench(const BenchReport& report, const std::string& file) {
   std::map<std::string, Series> by_label;
-  for (const BenchRow& row : rows) {
+  for (const BenchRow& row : report.rows) {
     if (!row.error.empty()) continue;
     const std::string name =
         fmt::format("{}, {}{}", row.what, row.label, row.batch > 1 ? fmt::format(", batch {}", row.batch) : "");

@@ -1,4 +1,4 @@
-#include "bench/peers.h"
+#include "bench/rivals.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +9,7 @@
 
 #include "base/atomic_folder.h"
 #include "base/error.h"
+#include "base/standard_streams.h"
 #include "base/subprocess.h"
 #include "config/config_json.h"
 
@@ -20,13 +21,13 @@ constexpr const char* kRequirements[] = {"torch==2.13.0", "transformers==4.57.6"
 
 std::filesystem::path home() {
   const char* folder = std::getenv("PMNET_HOME");
-  if (folder == nullptr) fail("--peers needs the source folder; start it there as ./pmnet bench --peers");
+  if (folder == nullptr) fail("PMNET_HOME is not set; run --peers from the source folder as ./pmnet bench --peers");
   return folder;
 }
 
 void make_environment(const std::filesystem::path& venv) {
   if (std::filesystem::exists(venv / "ready")) return;
-  fmt::print(stderr, "setting up {} with {}\n", venv.string(), fmt::join(kRequirements, " "));
+  print_error("setting up {} with {}", venv.string(), fmt::join(kRequirements, " "));
   std::vector<std::string> install{venv / "bin/pip", "install", "-q"};
   install.insert(install.end(), std::begin(kRequirements), std::end(kRequirements));
   const ChildOptions to_stderr{.out = ChildStream::kJoin};
@@ -37,23 +38,30 @@ void make_environment(const std::filesystem::path& venv) {
 
 }  // namespace
 
-std::vector<Contestant> peer_contestants(const BenchCase& base, const std::vector<int64_t>& contexts, int threads) {
+BenchCandidate parse_rival(const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    fail("--against '{}' has no label; write it as 'label=command'", text);
+  return {text.substr(0, equals), {"sh", "-c", text.substr(equals + 1)}, std::nullopt};
+}
+
+std::vector<BenchCandidate> hugging_face_rivals(const BenchPlan& plan) {
   const std::filesystem::path venv = home() / ".cache" / "peers", script = home() / "bench" / "peers.py";
   make_environment(venv);
-  std::vector<Contestant> peers;
+  std::vector<BenchCandidate> rivals;
   for (const char* arch : {"transformer", "mamba"}) {
-    BenchCase c = base;
+    BenchCase c = plan.base;
     c.arch = arch;
-    // The very configuration our own baseline runs with.
     const std::filesystem::path config = venv / fmt::format("{}-{}.json", arch, c.preset);
-    write_file_atomically(config, to_json(config_of(c)));
-    for (const int64_t context : contexts)
-      peers.push_back({fmt::format("Hugging Face {}, train, {} bytes", arch, context),
-                       {venv / "bin/python", script, "--config", config, "--context", std::to_string(context),
-                        "--batch", std::to_string(c.batch), "--threads", std::to_string(threads), "--seconds",
-                        std::to_string(c.seconds), "--iterations", std::to_string(c.iterations)}});
+    write_file_atomically(config, to_json(config_of(c)));  // the configuration of our baseline
+    for (const int64_t context : plan.contexts)
+      rivals.push_back({fmt::format("Hugging Face {}, train, {} bytes", arch, context),
+                        {venv / "bin/python", script, "--config", config, "--context", std::to_string(context),
+                         "--batch", std::to_string(plan.batches.front()), "--threads", std::to_string(plan.threads),
+                         "--seconds", std::to_string(c.seconds), "--iterations", std::to_string(c.iterations)},
+                        std::nullopt});
   }
-  return peers;
+  return rivals;
 }
 
 }  // namespace pmnet
