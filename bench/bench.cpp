@@ -62,9 +62,9 @@ void add_ours(std::vector<BenchCandidate>& candidates, const BenchPlan& plan, Be
     add(fmt::format("PMNet {}{}, composite path", c.preset, suffix));
     c.path = "fast";
   }
-  for (const char* arch : {"transformer", "mamba"}) {
+  for (const Architecture arch : {Architecture::kTransformer, Architecture::kMamba}) {
     c.arch = arch;
-    if (wanted(arch)) add(fmt::format("{} of {}{}", arch, c.preset, suffix));
+    if (wanted(enum_name(arch))) add(fmt::format("{} of {}{}", enum_name(arch), c.preset, suffix));
   }
 }
 

@@ -107,13 +107,7 @@ BenchResult limits(const BenchCase& c) {
 
 }  // namespace
 
-ModelConfig config_of(const BenchCase& c) {
-  const PmnetConfig model = preset(c.preset);
-  if (c.arch == "pmnet") return model;
-  if (c.arch == "transformer") return transformer_like(model);
-  if (c.arch == "mamba") return mamba_like(model);
-  fail("unknown architecture '{}'; expected pmnet, transformer or mamba", c.arch);
-}
+ModelConfig config_of(const BenchCase& c) { return like(c.arch, preset(c.preset)); }
 
 double weight_bytes(const ModelConfig& config, const std::string& weights) {
   const double bytes = weights == "int8" ? 1 : weights == "bf16" ? 2 : 4;

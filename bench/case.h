@@ -10,12 +10,12 @@
 namespace pmnet {
 
 struct BenchCase {
-  std::string what = "train";       // train | forward | prefill | decode | limits
-  std::string preset = "119m";      //
-  std::string arch = "pmnet";       // pmnet | transformer | mamba, the last two with as many parameters
-  std::string path = "fast";        // fast | reference
-  std::string weights = "float32";  // float32 | bf16 | int8, decode only
-  int64_t context = 2048;           // bytes per sequence; for decode: bytes read before the first timed step
+  std::string what = "train";                // train | forward | prefill | decode | limits
+  std::string preset = "119m";               //
+  Architecture arch = Architecture::kPmnet;  // a baseline has as many parameters as the preset
+  std::string path = "fast";                 // fast | reference
+  std::string weights = "float32";           // float32 | bf16 | int8, decode only
+  int64_t context = 2048;                    // bytes per sequence; for decode: bytes read before the first timed step
   int64_t batch = 1;
   int64_t chunk = 0;       // train only; 0: one pass
   double seconds = 2.0;    // keep measuring at least this long...

@@ -78,8 +78,8 @@ void plot_bench(const BenchReport& report, const std::string& file) {
   LineChart chart{.title = "Speed by context length",
                   .x_label = "context, bytes",
                   .y_label = "bytes per second",
-                  .x_scale = Scale::Log2,
-                  .y_scale = Scale::Log10,
+                  .x_scale = Scale::kLog2,
+                  .y_scale = Scale::kLog10,
                   .series = {},
                   .markers = {}};
   for (auto& [label, series] : by_label) chart.series.push_back(series);

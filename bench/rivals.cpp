@@ -49,9 +49,10 @@ std::vector<BenchCandidate> hugging_face_rivals(const BenchPlan& plan) {
   const std::filesystem::path venv = home() / ".cache" / "peers", script = home() / "bench" / "peers.py";
   make_environment(venv);
   std::vector<BenchCandidate> rivals;
-  for (const char* arch : {"transformer", "mamba"}) {
+  for (const Architecture architecture : {Architecture::kTransformer, Architecture::kMamba}) {
+    const std::string arch = enum_name(architecture);
     BenchCase c = plan.base;
-    c.arch = arch;
+    c.arch = architecture;
     const std::filesystem::path config = venv / fmt::format("{}-{}.json", arch, c.preset);
     write_file_atomically(config, to_json(config_of(c)));  // the configuration of our baseline
     for (const int64_t context : plan.contexts)

@@ -40,7 +40,8 @@ class Texts {
         fmt::format("'{0}/.venv/bin/python' '{0}/bench/micro/write_formats.py' '{1}' '\\n\\n\\n'", root, file("txt"));
     if (std::system(command.c_str()) != 0)
       fail(
-          "bench/micro/write_formats.py could not write the text in other formats; './pmnet info' sets up the Python it "
+          "bench/micro/write_formats.py could not write the text in other formats; './pmnet info' sets up the Python "
+          "it "
           "needs");
   }
   ~Texts() {
@@ -94,7 +95,7 @@ void time_pack(benchmark::State& state, const Texts& texts, const std::string& e
   int64_t bytes = 0;
   for ([[maybe_unused]] auto iteration : state) {
     const Corpus corpus = open_corpus(corpus_of(texts, ending, cache));
-    Batcher batcher(std::make_shared<DocumentSet>(corpus.train), batch_options(SampleMode::Packed));
+    Batcher batcher(std::make_shared<DocumentSet>(corpus.train), batch_options(SampleMode::kPacked));
     benchmark::DoNotOptimize(batcher.make(0).hash);
     bytes += static_cast<int64_t>(corpus.train.bytes());
     state.PauseTiming();
@@ -131,7 +132,7 @@ void register_all(const Texts& texts) {
         ->UseRealTime();
   }
   const std::pair<const char*, SampleMode> modes[] = {
-      {"packed", SampleMode::Packed}, {"per_document", SampleMode::PerDocument}, {"carry", SampleMode::Carry}};
+      {"packed", SampleMode::kPacked}, {"per_document", SampleMode::kPerDocument}, {"carry", SampleMode::kCarry}};
   for (const auto& [name, mode] : modes)
     RegisterBenchmark(fmt::format("batches/{}", name).c_str(), time_batches, std::cref(texts), mode)
         ->Unit(benchmark::kMicrosecond)

@@ -179,8 +179,8 @@ Finding AnchorsExperiment::excess(const Evaluation& evaluation, const fs::path& 
   LineChart chart{.title = "Excess over the whole model, so far",
                   .x_label = "position, bytes",
                   .y_label = "bits",
-                  .x_scale = Scale::Linear,
-                  .y_scale = Scale::Linear,
+                  .x_scale = Scale::kLinear,
+                  .y_scale = Scale::kLinear,
                   .series = {},
                   .markers = {}};
   Table csv({"variant", "position", "documents", "bits", "low", "high"});
@@ -246,8 +246,8 @@ Finding AnchorsExperiment::routing(const json& levels, const fs::path& folder) c
   LineChart chart{.title = "Tokens per destination, most used first",
                   .x_label = "rank",
                   .y_label = "share of the tokens",
-                  .x_scale = Scale::Log2,
-                  .y_scale = Scale::Log10,
+                  .x_scale = Scale::kLog2,
+                  .y_scale = Scale::kLog10,
                   .series = {},
                   .markers = {}};
   for (size_t level = 0; level < levels.size(); ++level) {

@@ -104,7 +104,7 @@ class CompareExperiment : public Experiment {
 TrainingTexts CompareExperiment::open_texts(const PartContext& context) const {
   CorpusSpec spec;
   spec.read.text_field = settings_.text_field;
-  spec.hold_out.by = HoldOut::By::Auto;
+  spec.hold_out.by = HoldOut::By::kAuto;
   spec.hold_out.fraction = settings_.hold_out;
   if (settings_.text.empty()) {
     spec.sources = {{{(context.folder_of(kTextsPart) / "tales.jsonl").string()}, 1}};
@@ -163,7 +163,8 @@ json CompareExperiment::train(const std::string& name, int64_t seed, PartContext
   options.framing = {.bos = reference.bos_token_id, .eos = reference.eos_token_id, .pad = 0};
   const auto batcher = std::make_shared<Batcher>(texts.train, options);
   training.batch = [batcher](int64_t step, int64_t) { return batcher->make(step); };
-  const auto evaluator = std::make_shared<Validation>(texts.held_out, training.config, options.framing, context.group());
+  const auto evaluator =
+      std::make_shared<Validation>(texts.held_out, training.config, options.framing, context.group());
   training.evaluate = [evaluator, &context](const LanguageModel& model, int64_t) {
     const std::optional<double> bits = evaluator->bits_per_byte(model, context.stop());
     if (!bits) throw StopRequested{};

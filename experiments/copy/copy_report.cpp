@@ -138,7 +138,7 @@ Finding CopyExperiment::training_finding(const Results& results, const std::stri
       trainings.push_back({title_of(arm.contender), arm.seed, arm.train_name(),
                            parameter_count(settings_.model_config(arm.contender))});
   std::vector<WantedCurve> curves = {{"eval/loss", "Evaluation loss", "nats per byte of the copy"},
-                                     {"train/grad_norm", "Gradient norm before clipping", "norm", Scale::Log10}};
+                                     {"train/grad_norm", "Gradient norm before clipping", "norm", Scale::kLog10}};
   if (settings_.curriculum) curves.push_back({"eval/largest", "Largest N of the curriculum", "bytes"});
   const std::string file = fmt::format("training-{}.svg", reading);
   write_charts(training_charts(folder, trainings, curves), (folder / file).string());

@@ -3,7 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "base/suggest.h"
-#include "config/option_value.h"
+#include "config/parse_value.h"
 
 namespace pmnet {
 

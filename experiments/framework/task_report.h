@@ -28,7 +28,7 @@ NamedTable training_table(const Results& results, const std::vector<NamedTrainin
 // greatest.
 struct WantedCurve {
   std::string metric, title, y_label;
-  Scale y_scale = Scale::Linear;
+  Scale y_scale = Scale::kLinear;
 };
 std::vector<LineChart> training_charts(const std::filesystem::path& folder, const std::vector<NamedTraining>& trainings,
                                        const std::vector<WantedCurve>& wanted);

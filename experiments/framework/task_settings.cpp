@@ -74,7 +74,7 @@ std::vector<std::string> TaskSettings::problems() {
     require(found, value > 0, fmt::format("{} is {}; it must be above 0", key, value));
   require(found, chunk >= 0, fmt::format("chunk is {}; it must not be negative", chunk));
   if (!found.empty()) return found;
-  return pmnet_config().problems();
+  return pmnet::problems(pmnet_config());
 }
 
 PmnetConfig TaskSettings::pmnet_config() const {

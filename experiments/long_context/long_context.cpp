@@ -298,8 +298,8 @@ Finding LongContextExperiment::cost(const fs::path& folder) const {
   }
   for (LineChart* chart : {&time, &state}) {
     chart->x_label = "position, bytes";
-    chart->x_scale = Scale::Log2;
-    chart->y_scale = Scale::Log10;
+    chart->x_scale = Scale::kLog2;
+    chart->y_scale = Scale::kLog10;
   }
   write_chart(time, (folder / "time.svg").string());
   write_chart(state, (folder / "state.svg").string());

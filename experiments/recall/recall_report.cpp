@@ -66,7 +66,7 @@ Finding RecallExperiment::length_finding(const Results& results, const fs::path&
   chart.title = fmt::format("Right answers, {} fact(s)", facts);
   chart.x_label = "filler bytes between fact and question";
   chart.y_label = "accuracy";
-  chart.x_scale = Scale::Log10;
+  chart.x_scale = Scale::kLog10;
   for (const RecallCandidate& candidate : candidates()) {
     if (candidate.is_pmnet()) finding.checks.push_back(check(results, candidate, longest));
     Series series;

@@ -37,7 +37,7 @@ LineChart StabilityExperiment::over_context(const Results& results, const std::s
   chart.title = title;
   chart.x_label = "context, filler bytes at most";
   chart.y_label = y_label;
-  chart.x_scale = Scale::Log2;
+  chart.x_scale = Scale::kLog2;
   chart.y_scale = y_scale;
   for (const Variant& variant : variants()) {
     Series series;
@@ -78,9 +78,9 @@ Finding StabilityExperiment::rotation_finding(const Results& results, const fs::
   control.control = true;
   finding.checks = {recalled, growth, control};
   const std::vector<LineChart> charts = {
-      over_context(results, "accuracy", "Recall at the full context", "accuracy", Scale::Linear),
-      over_context(results, "median_norm", "Median gradient norm", "norm", Scale::Log10),
-      over_context(results, "largest_norm", "Largest gradient norm", "norm", Scale::Log10)};
+      over_context(results, "accuracy", "Recall at the full context", "accuracy", Scale::kLinear),
+      over_context(results, "median_norm", "Median gradient norm", "norm", Scale::kLog10),
+      over_context(results, "largest_norm", "Largest gradient norm", "norm", Scale::kLog10)};
   write_charts(charts, (folder / "context.svg").string());
   finding.pictures = {{"context.svg", "Mean over seeds; the bands go from the least to the greatest seed."}};
   return finding;
@@ -135,7 +135,7 @@ Finding StabilityExperiment::training_finding(const Results& results, const fs::
         if (context == settings_.contexts.back()) longest_ones.push_back({variant.name, seed, part, parameters});
       }
   write_charts(training_charts(folder, longest_ones,
-                               {{"train/grad_norm", "Gradient norm before clipping", "norm", Scale::Log10},
+                               {{"train/grad_norm", "Gradient norm before clipping", "norm", Scale::kLog10},
                                 {"train/loss", "Training loss", "nats"},
                                 {"eval/accuracy", "Recall at the full context", "accuracy"}}),
                (folder / "training.svg").string());

@@ -5,6 +5,7 @@
 #include "base/atomic_folder.h"
 #include "bench/report.h"
 #include "cli/commands.h"
+#include "cli/enum_option.h"
 #include "cli/outputs.h"
 #include "report/progress.h"
 
@@ -70,7 +71,7 @@ void add_bench_command(CLI::App& app) {
       ->check(CLI::Range(1, 4096))
       ->capture_default_str()
       ->type_name("LIST");
-  command->add_option("--weights", plan.weights, "Weight formats to decode with: float32, bf16, int8")
+  command->add_option("--format", plan.weights, "Weight formats to decode with: float32, bf16, int8")
       ->delimiter(',')
       ->check(CLI::IsMember({"float32", "bf16", "int8"}))
       ->capture_default_str()
@@ -100,9 +101,9 @@ void add_bench_command(CLI::App& app) {
   const auto c = std::make_shared<BenchCase>();
   add_case_options(one, *c);
   one->add_option("--what", c->what);
-  one->add_option("--arch", c->arch);
+  add_enum_option(*one, "--arch", c->arch, "Architecture");
   one->add_option("--path", c->path);
-  one->add_option("--weights", c->weights);
+  one->add_option("--format", c->weights);
   one->add_option("--context", c->context);
   one->add_option("--batch", c->batch);
   one->callback([c] { fmt::print("{}\n", to_json(run_case(*c))); });

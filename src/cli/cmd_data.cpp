@@ -159,10 +159,7 @@ void add_data_command(CLI::App& app) {
   CLI::App* stat =
       command->add_subcommand("stat", "Count documents and bytes; print a sample and what would be skipped");
   add_input_options(*stat, *stat_options);
-  stat->callback([stat_options] {
-    finish_input_options(*stat_options);
-    run_stat(*stat_options);
-  });
+  stat->callback([stat_options] { run_stat(*stat_options); });
 
   const auto pack_options = std::make_shared<InputOptions>();
   const auto out = std::make_shared<std::string>();
@@ -171,10 +168,7 @@ void add_data_command(CLI::App& app) {
   add_input_options(*pack, *pack_options);
   pack->add_option("--out", *out, "Shard to write, a name that ends in .pmshard")->type_name("FILE")->required();
   add_force_option(*pack, *force);
-  pack->callback([pack_options, out, force] {
-    finish_input_options(*pack_options);
-    run_pack(*pack_options, *out, *force);
-  });
+  pack->callback([pack_options, out, force] { run_pack(*pack_options, *out, *force); });
 
   const auto stories_options = std::make_shared<StoriesOptions>();
   CLI::App* stories =

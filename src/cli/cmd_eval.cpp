@@ -34,10 +34,6 @@ struct EvalOptions {
   bool force = false;
 };
 
-ZeroEmbeddings parse_zero_embeddings(const std::string& word) {
-  return word == "all" ? ZeroEmbeddings::kAll : word == "root" ? ZeroEmbeddings::kRoot : ZeroEmbeddings::kLeaf;
-}
-
 // Each model as it is, and once more for every switch; models without memory have no switches.
 std::vector<Candidate> candidates_of(const EvalOptions& options) {
   std::vector<std::string> models = {options.first_model};
@@ -57,7 +53,7 @@ std::vector<Candidate> candidates_of(const EvalOptions& options) {
     if (!has_memory(opened.config)) continue;
     if (options.no_recurrence) add(", no recurrence", {.recurrence = false});
     for (const std::string& word : options.zero_embeddings)
-      add(fmt::format(", {} embeddings zero", word), {.zero_embeddings = parse_zero_embeddings(word)});
+      add(fmt::format(", {} embeddings zero", word), {.zero_embeddings = *find_enum<ZeroEmbeddings>(word)});
     switched = true;
   }
   if (!switched && (options.no_recurrence || !options.zero_embeddings.empty()))
@@ -105,7 +101,6 @@ Evaluation evaluate_with_progress(const std::vector<Candidate>& candidates, Docu
 }
 
 void run_eval(EvalOptions& options) {
-  finish_input_options(options.texts);
   const std::vector<InputFile> inputs = find_inputs(options.texts.inputs);
   check(options, inputs);
   EvalSettings settings = options.settings;

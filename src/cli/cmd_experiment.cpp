@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
-#include "config/option_value.h"
+#include "config/assignment.h"
 #include "experiments/framework/report_files.h"
 #include "experiments/framework/run_experiment.h"
 

@@ -109,10 +109,7 @@ void add_inspect_command(CLI::App& app) {
       ->delimiter(',');
   add_force_option(*command, options->force);
   command->footer("Only the first document of the inputs is read.");
-  command->callback([options] {
-    finish_input_options(options->input);
-    run_inspect(*options);
-  });
+  command->callback([options] { run_inspect(*options); });
 }
 
 }  // namespace pmnet

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/format.h"
-#include "base/suggest.h"
 #include "cli/commands.h"
+#include "cli/enum_option.h"
 #include "cli/seed_option.h"
 #include "config/costs.h"
 #include "config/presets.h"
@@ -18,29 +18,20 @@ namespace {
 struct NewOptions {
   std::string preset;
   std::string folder;
-  std::string architecture = "pmnet";
+  Architecture architecture = Architecture::kPmnet;
   uint64_t seed = 0;
 };
 
-ModelConfig config_of(const NewOptions& options) {
-  const PmnetConfig model = preset(options.preset);
-  if (options.architecture == "pmnet") return model;
-  if (options.architecture == "transformer") return transformer_like(model);
-  if (options.architecture == "mamba") return mamba_like(model);
-  fail("--arch is '{}'; expected pmnet, transformer or mamba{}", options.architecture,
-       did_you_mean(options.architecture, {"pmnet", "transformer", "mamba"}));
-}
-
 void make_new_model(const NewOptions& options) {
-  const ModelConfig config = config_of(options);
+  const ModelConfig config = like(options.architecture, preset(options.preset));
   std::error_code ignored;
   if (std::filesystem::exists(options.folder) && !std::filesystem::is_empty(options.folder, ignored))
-    fail("{} is there already and a new model would replace it; name another folder, or remove this one first",
+    fail("{}: already exists and a new model would replace it; name another folder, or remove this one first",
          options.folder);
   const auto model = make_model(config);
   model->initialize(options.seed);
   save_model(options.folder, *model, config);
-  fmt::print("{}: {} {}, {} parameters, random weights of seed {}\n", options.folder, options.architecture,
+  fmt::print("{}: {} {}, {} parameters, random weights of seed {}\n", options.folder, enum_name(options.architecture),
              options.preset, format_count(parameter_count(config)), options.seed);
 }
 
@@ -49,14 +40,12 @@ void make_new_model(const NewOptions& options) {
 void add_new_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("new", "Make a model folder with random weights");
   const auto options = std::make_shared<NewOptions>();
-  command->add_option("preset", options->preset, "Name of a preset, see 'pmnet info'")->type_name("PRESET")->required();
+  command->add_option("preset", options->preset, "Name of a preset; 'pmnet info' lists them")
+      ->type_name("PRESET")
+      ->required();
   command->add_option("folder", options->folder, "Folder to make")->type_name("DIR")->required();
   require_seed(command->add_option("--seed", options->seed, "Equal seeds give equal weights")->capture_default_str());
-  command
-      ->add_option("--arch", options->architecture,
-                   "pmnet, or a baseline of about as many parameters: transformer, mamba")
-      ->capture_default_str()
-      ->type_name("NAME");
+  add_enum_option(*command, "--arch", options->architecture, "Architecture; a baseline has as many parameters");
   command->callback([options] { make_new_model(*options); });
 }
 

@@ -25,7 +25,7 @@ void plot_runs(const PlotOptions& options) {
       print_error("note: {} damaged lines of {} were left out", run.metrics.unreadable_lines, run.folder.string());
   std::vector<LineChart> charts = curves_of(runs, options.metrics);
   if (options.log_y)
-    for (LineChart& chart : charts) chart.y_scale = Scale::Log10;
+    for (LineChart& chart : charts) chart.y_scale = Scale::kLog10;
   std::vector<std::string> pictures = {options.out};
   if (options.out.empty()) {
     const bool in_run = options.runs.size() == 1 && std::filesystem::is_directory(options.runs[0]);

@@ -11,6 +11,7 @@
 #include "base/format.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
+#include "cli/input_options.h"
 #include "config/train_options.h"
 #include "train/estimate.h"
 #include "train/run.h"
@@ -24,8 +25,8 @@ constexpr int kNotFiniteExit = 17;
 struct TrainArguments {
   RunRequest request;
   std::string run_file;
-  std::vector<std::pair<std::string, std::vector<std::string>>> flags;  // key, values
-  std::vector<std::string> assignments;                                 // --set
+  std::vector<Assignment> flags;
+  std::vector<std::string> assignments;  // --set
   bool print_config = false;
   bool dry_run = false;
 };
@@ -53,8 +54,8 @@ TrainConfig merge(const TrainArguments& arguments) {
   const std::filesystem::path saved = arguments.request.out / "run.toml";
   if (arguments.request.resume && std::filesystem::exists(saved)) read_run_file(config, saved);
   if (!arguments.run_file.empty()) read_run_file(config, find_recipe(arguments.run_file));
-  for (const auto& [key, values] : arguments.flags) set_option(config, key, values, "the option for " + key);
-  for (const std::string& assignment : arguments.assignments) set_option(config, assignment);
+  for (const Assignment& flag : arguments.flags) set_option(config, flag);
+  for (const std::string& assignment : arguments.assignments) set_option(config, parse_assignment(assignment));
   if (arguments.request.resume && !std::filesystem::exists(saved) && config.inputs.empty())
     fail("{}: there is no run to resume; check --out, or start a run with --preset and --data",
          arguments.request.out.string());
@@ -100,7 +101,7 @@ void train(const TrainArguments& arguments) {
   }
   try {
     const Launch launch = launch_from_environment();
-    ProcessGroup group(launch, std::chrono::seconds(config.timeout_seconds), config.device == "cuda");
+    ProcessGroup group(launch, std::chrono::seconds(config.timeout_seconds), config.device == Device::kCuda);
     if (arguments.dry_run) {
       const RunEstimate estimate = estimate_run(config, arguments.request.force, group);
       if (group.is_rank0()) print_estimate(estimate);
@@ -120,25 +121,24 @@ void train(const TrainArguments& arguments) {
 void add_flags(CLI::App& command, const std::shared_ptr<TrainArguments>& arguments) {
   const TrainConfig defaults;
   for (const TrainOption& option : train_options()) {
-    if (*option.flag == '\0') continue;
-    const std::string section(option.key, std::string_view(option.key).find('.'));
-    const std::string key = option.key;
-    const std::string value = value_text(defaults, option);
+    if (option.flag.empty()) continue;
+    const std::string key = option.key, flag = option.flag, value = value_text(defaults, option);
     CLI::Option* added = nullptr;
     if (option.is_switch()) {
-      added = command.add_flag_callback(option.flag, [=] { arguments->flags.push_back({key, {"true"}}); }, option.help);
+      added = command.add_flag_callback(flag, [=] { arguments->flags.push_back({key, {"true"}, flag}); }, option.help);
     } else {
-      const auto take = [=](const std::vector<std::string>& values) {
-        arguments->flags.push_back({key, values});
+      const auto take = [=](std::vector<std::string> values) {
+        if (key == "data.split_on") values.back() = unescape(values.back(), flag);
+        arguments->flags.push_back({key, std::move(values), flag});
         return true;
       };
-      const std::string help =
-          value == "\"\"" || value == "[]" ? option.help : fmt::format("{} [{}]", option.help, value);
-      added = command.add_option(option.flag, take, help)->type_name(option.is_list() ? "X..." : "X");
+      const bool empty = value == "\"\"" || value == "[]";
+      const std::string help = option.help_text() + (empty ? "" : fmt::format(" [{}]", value));
+      added = command.add_option(flag, take, help)->type_name(option.is_list() ? "X..." : "X");
       added->expected(1, option.is_list() ? 1 << 20 : 1);
       added->multi_option_policy(option.is_list() ? CLI::MultiOptionPolicy::TakeAll : CLI::MultiOptionPolicy::TakeLast);
     }
-    added->group(section);
+    added->group(key.substr(0, key.find('.')));
   }
 }
 
@@ -166,7 +166,8 @@ void add_train_command(CLI::App& app) {
       "Exit codes: 0 done or stopped by a signal, 2 a mistake in the settings, 17 the loss was not finite too often.");
   const CLI::Option* threads = app.get_option("--threads");
   command->callback([arguments, threads] {
-    if (threads->count() > 0) arguments->flags.push_back({"train.threads", {std::to_string(at::get_num_threads())}});
+    if (threads->count() > 0)
+      arguments->flags.push_back({"train.threads", {std::to_string(at::get_num_threads())}, "--threads"});
     train(*arguments);
   });
 }

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "data/byte_source.h"
+#include "config/data_options.h"
 
 namespace pmnet {
 
@@ -11,11 +11,12 @@ namespace pmnet {
 struct InputOptions {
   std::vector<std::string> inputs;
   ReadOptions read;
-  std::string split_on;  // as typed
 };
 
+// `options` must outlive the parsing.
 void add_input_options(CLI::App& command, InputOptions& options);
-// Takes what was typed into `read`; call it when the command line has been read.
-void finish_input_options(InputOptions& options);
+
+// "\n" typed in a shell is two characters.
+std::string unescape(const std::string& text, const std::string& flag);
 
 }  // namespace pmnet

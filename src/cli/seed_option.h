@@ -8,13 +8,13 @@
 
 namespace pmnet {
 
-// CLI11 makes the largest number of -1 and of any number that is too large.
+// CLI11 turns -1 into the largest number, and numbers that are too large as well.
 inline CLI::Option* require_seed(CLI::Option* option) {
   return option->type_name("N")->check([](const std::string& text) -> std::string {
     uint64_t seed = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
     if (error == std::errc() && end == text.data() + text.size()) return {};
-    return fmt::format("'{}' is no seed; expected a whole number from 0 to 2^64-1", text);
+    return fmt::format("invalid seed '{}'; expected an integer from 0 to 2^64-1", text);
   });
 }
 

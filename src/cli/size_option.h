@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "config/option_value.h"
+#include "config/parse_value.h"
 
 namespace pmnet {
 

@@ -1,3 +1,5 @@
+// The config.json of a model folder: PMNet's published keys, or those of Hugging Face for llama and mamba, by
+// model_type.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -7,17 +9,12 @@
 
 namespace pmnet {
 
-// The names of layer_types.
-inline constexpr const char* kSlidingName = "sliding_attention";
-inline constexpr const char* kFullName = "full_attention";
-
-// The config.json of a checkpoint: PMNet's published keys, or Hugging Face's for llama and mamba, told by model_type.
 struct ParsedConfig {
   ModelConfig config;
-  std::vector<std::string> warnings;  // keys that mean nothing here
+  std::vector<std::string> warnings;  // unknown keys
 };
 
-// Both throw UserError with every problem of the file in one sentence; the result has passed problems().
+// Both throw one UserError with every problem of the file; the result has passed problems().
 ParsedConfig parse_config(const std::string& json_text, const std::string& where);
 ParsedConfig read_config(const std::filesystem::path& file);
 

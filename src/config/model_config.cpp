@@ -3,68 +3,64 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "config/costs.h"
+#include "config/model_fields.h"
 
 namespace pmnet {
 namespace {
 
-using Problems = std::vector<std::string>;
-
-bool check_integer(Problems& problems, const char* key, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return true;
-  problems.push_back(fmt::format("{} must be between {} and {}, not {}", key, least, most, value));
-  return false;
+void check_token_ids(Problems& problems, const auto& config) {
+  const std::pair<const char*, int64_t> ids[] = {{"bos_token_id", config.bos_token_id},
+                                                 {"eos_token_id", config.eos_token_id},
+                                                 {"pad_token_id", config.pad_token_id}};
+  for (const auto& [key, id] : ids)
+    if (problems.none_with({key, "vocab_size"}) && id >= config.vocab_size)
+      problems.add(key, fmt::format("{} is {}, expected 0 to vocab_size - 1 = {}", key, id, config.vocab_size - 1));
 }
 
-bool check_width(Problems& problems, const char* key, int64_t value) {
-  return check_integer(problems, key, value, 1, kMaxWidth);
+void check_heads(Problems& problems, const auto& config) {
+  if (problems.none_with({"num_attention_heads", "num_key_value_heads"}) && config.num_heads % config.num_kv_heads != 0)
+    problems.add("num_attention_heads",
+                 fmt::format("num_attention_heads is {}, expected a multiple of num_key_value_heads = {}",
+                             config.num_heads, config.num_kv_heads));
+  if (problems.none_with({"head_dim"}) && config.head_dim % 2 != 0)
+    problems.add("head_dim", fmt::format("head_dim is {}, expected an even number", config.head_dim));
 }
 
-void check_positive(Problems& problems, const char* key, double value, double most) {
-  if (!(value > 0 && value <= most)) {
-    problems.push_back(fmt::format("{} must be above 0 and at most {:g}, not {:g}", key, most, value));
-  }
+void check_relations(Problems& problems, const PmnetConfig& c) {
+  check_heads(problems, c);
+  if (problems.none_with({"num_hidden_layers", "layer_types"}) &&
+      static_cast<int64_t>(c.layer_types.size()) != c.num_layers)
+    problems.add("layer_types", fmt::format("layer_types has {} entries, expected num_hidden_layers = {}",
+                                            c.layer_types.size(), c.num_layers));
+  if (problems.none_with({"num_hidden_layers", "num_memory", "memory_write_period"}) &&
+      c.num_groups(c.num_levels() - 1) > kMaxGroups)
+    problems.add("num_memory",
+                 fmt::format("num_memory = {} to the power of {} (one memory level per {} layers, without the root) "
+                             "makes more than 2^24 groups; lower num_memory or raise memory_write_period",
+                             c.num_memory, c.num_levels() - 1, c.write_period));
 }
 
-void check_dropout(Problems& problems, double value) {
-  if (!(value >= 0 && value < 1)) {
-    problems.push_back(fmt::format("attention_dropout must be at least 0 and below 1, not {:g}", value));
-  }
+void check_relations(Problems& problems, const TransformerConfig& c) { check_heads(problems, c); }
+
+void check_relations(Problems& problems, const MambaConfig& c) {
+  if (problems.none_with({"hidden_size", "intermediate_size"}) && c.intermediate_size % c.hidden_size != 0)
+    problems.add("intermediate_size", fmt::format("intermediate_size is {}, expected a multiple of hidden_size = {}",
+                                                  c.intermediate_size, c.hidden_size));
+  if (problems.none_with({"time_step_min", "time_step_max"}) && c.time_step_min > c.time_step_max)
+    problems.add("time_step_min", fmt::format("time_step_min is {:g}, expected at most time_step_max = {:g}",
+                                              c.time_step_min, c.time_step_max));
 }
 
-void check_token_id(Problems& problems, const char* key, int64_t id, int64_t least, int64_t vocab_size) {
-  if (id >= least && id < vocab_size) return;
-  problems.push_back(fmt::format("{} must be {} to vocab_size - 1 = {}, not {}", key, least < 0 ? "null or 0" : "0",
-                                 vocab_size - 1, id));
-}
-
-void check_vocabulary(Problems& problems, int64_t vocab_size, int64_t bos, int64_t eos, int64_t pad) {
-  if (!check_integer(problems, "vocab_size", vocab_size, 256, kMaxWidth)) return;  // every byte is an id
-  check_token_id(problems, "bos_token_id", bos, 0, vocab_size);
-  check_token_id(problems, "eos_token_id", eos, 0, vocab_size);
-  check_token_id(problems, "pad_token_id", pad, -1, vocab_size);
-}
-
-void check_heads(Problems& problems, int64_t heads, int64_t kv_heads, int64_t head_dim) {
-  const bool heads_ok = check_width(problems, "num_attention_heads", heads);
-  const bool kv_heads_ok = check_width(problems, "num_key_value_heads", kv_heads);
-  if (heads_ok && kv_heads_ok && heads % kv_heads != 0) {
-    problems.push_back(fmt::format(
-        "num_attention_heads must be a multiple of num_key_value_heads, and {} is not one of {}", heads, kv_heads));
-  }
-  if (check_width(problems, "head_dim", head_dim) && head_dim % 2 != 0) {
-    problems.push_back(fmt::format("head_dim must be even for the rotary embedding, not {}", head_dim));
-  }
-}
-
-// Only for a config whose single sizes are all sound.
-void check_total(Problems& problems, const ModelConfig& config) {
-  const double parameters = total(parameter_parts(config));
-  if (parameters > static_cast<double>(kMaxParameters)) {
-    problems.push_back(
-        fmt::format("the sizes make a model of {:.3g} parameters, and at most 2^40 are allowed", parameters));
+template <typename Config>
+void check_ranges(Problems& problems, const Config& config) {
+  for (const ModelField<Config>& field : model_fields<Config>()) {
+    const FieldValue value = field.get(config);
+    const bool null = field.presence == Presence::kNullable && value == field.get(Config{});
+    if (null || !problems.none_with({field.key.c_str()})) continue;
+    if (auto problem = field.problem(value)) problems.add(field.key, *std::move(problem));
   }
 }
 
@@ -98,82 +94,24 @@ bool PmnetConfig::has_full_attention() const {
   return std::find(layer_types.begin(), layer_types.end(), LayerType::kFull) != layer_types.end();
 }
 
-std::vector<std::string> PmnetConfig::problems() const {
-  Problems problems;
-  check_vocabulary(problems, vocab_size, bos_token_id, eos_token_id, pad_token_id);
-  check_width(problems, "hidden_size", hidden_size);
-  check_width(problems, "intermediate_size", intermediate_size);
-  const bool layers_ok = check_integer(problems, "num_hidden_layers", num_layers, 1, kMaxLayers);
-  check_heads(problems, num_heads, num_kv_heads, head_dim);
-  check_width(problems, "memory_size", memory_size);
-  const bool slots_ok = check_width(problems, "num_memory", num_memory);
-  check_width(problems, "num_memory_read_heads", num_read_heads);
-  const bool period_ok = check_integer(problems, "memory_write_period", write_period, 1, kMaxLayers);
-  check_integer(problems, "sliding_window", sliding_window, 1, kMaxPosition);
-  check_positive(problems, "rope_theta", rope_theta, 1e15);
-  check_positive(problems, "rms_norm_eps", rms_norm_eps, 1);
-  check_positive(problems, "initializer_range", initializer_range, 100);
-  check_dropout(problems, attention_dropout);
-  check_integer(problems, "max_position_embeddings", max_position_embeddings, 1, kMaxPosition);
-  if (layers_ok && static_cast<int64_t>(layer_types.size()) != num_layers) {
-    problems.push_back(
-        fmt::format("layer_types must have num_hidden_layers = {} entries, not {}", num_layers, layer_types.size()));
-  }
-  if (layers_ok && slots_ok && period_ok && num_groups(num_levels() - 1) > kMaxGroups) {
-    problems.push_back(
-        fmt::format("num_memory = {} to the power of {} (one memory level per {} layers, the root apart) makes more "
-                    "than 2^24 groups; lower num_memory or raise memory_write_period",
-                    num_memory, num_levels() - 1, write_period));
-  }
-  if (problems.empty()) check_total(problems, *this);
-  return problems;
-}
-
-std::vector<std::string> TransformerConfig::problems() const {
-  Problems problems;
-  check_vocabulary(problems, vocab_size, bos_token_id, eos_token_id, pad_token_id);
-  check_width(problems, "hidden_size", hidden_size);
-  check_width(problems, "intermediate_size", intermediate_size);
-  check_integer(problems, "num_hidden_layers", num_layers, 1, kMaxLayers);
-  check_heads(problems, num_heads, num_kv_heads, head_dim);
-  check_positive(problems, "rope_theta", rope_theta, 1e15);
-  check_positive(problems, "rms_norm_eps", rms_norm_eps, 1);
-  check_positive(problems, "initializer_range", initializer_range, 100);
-  check_dropout(problems, attention_dropout);
-  check_integer(problems, "max_position_embeddings", max_position_embeddings, 1, kMaxPosition);
-  if (problems.empty()) check_total(problems, *this);
-  return problems;
-}
-
-std::vector<std::string> MambaConfig::problems() const {
-  Problems problems;
-  check_vocabulary(problems, vocab_size, bos_token_id, eos_token_id, pad_token_id);
-  const bool hidden_ok = check_width(problems, "hidden_size", hidden_size);
-  const bool inner_ok = check_width(problems, "intermediate_size", intermediate_size);
-  if (hidden_ok && inner_ok && intermediate_size % hidden_size != 0) {
-    problems.push_back(fmt::format("intermediate_size must be expand times hidden_size = {}, and {} is no multiple",
-                                   hidden_size, intermediate_size));
-  }
-  check_integer(problems, "num_hidden_layers", num_layers, 1, kMaxLayers);
-  check_width(problems, "state_size", state_size);
-  check_integer(problems, "conv_kernel", conv_kernel, 1, 1 << 16);
-  check_width(problems, "time_step_rank", time_step_rank);
-  check_positive(problems, "layer_norm_epsilon", layer_norm_epsilon, 1);
-  check_positive(problems, "initializer_range", initializer_range, 100);
-  check_positive(problems, "time_step_min", time_step_min, 1e3);
-  check_positive(problems, "time_step_max", time_step_max, 1e3);
-  check_positive(problems, "time_step_floor", time_step_floor, 1e3);
-  check_positive(problems, "time_step_scale", time_step_scale, 1e3);
-  if (time_step_min > time_step_max) {
-    problems.push_back(
-        fmt::format("time_step_min = {:g} must not be above time_step_max = {:g}", time_step_min, time_step_max));
-  }
-  if (problems.empty()) check_total(problems, *this);
-  return problems;
+void find_problems(const ModelConfig& config, Problems& problems) {
+  std::visit(
+      [&](const auto& model) {
+        check_ranges(problems, model);
+        check_token_ids(problems, model);
+        check_relations(problems, model);
+      },
+      config);
+  if (!problems.sentences().empty()) return;
+  const double parameters = total(parameter_parts(config));
+  if (parameters > static_cast<double>(kMaxParameters))
+    problems.add("", fmt::format("the sizes make a model of {:.3g} parameters, expected at most 2^40", parameters));
 }
 
 std::vector<std::string> problems(const ModelConfig& config) {
-  return std::visit([](const auto& model) { return model.problems(); }, config);
+  Problems found;
+  find_problems(config, found);
+  return found.sentences();
 }
 
 }  // namespace pmnet

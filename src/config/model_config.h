@@ -4,39 +4,54 @@
 #include <variant>
 #include <vector>
 
+#include "base/enum_names.h"
+
 namespace pmnet {
 
-enum class LayerType { kSliding, kFull };
+enum class Architecture { kPmnet, kTransformer, kMamba };
+template <>
+inline constexpr auto kEnumNames<Architecture> = std::to_array<const char*>({"pmnet", "transformer", "mamba"});
 
-// What problems() lets pass. Far above any model that fits a machine, far below any overflow.
+enum class LayerType { kSliding, kFull };
+template <>
+inline constexpr auto kEnumNames<LayerType> = std::to_array<const char*>({"sliding_attention", "full_attention"});
+
+// Memory embeddings that a pass takes as zero.
+enum class ZeroEmbeddings { kNone, kAll, kRoot, kLeaf };
+template <>
+inline constexpr auto kEnumNames<ZeroEmbeddings> = std::to_array<const char*>({"none", "all", "root", "leaf"});
+
+// Upper bounds of problems(): far above any model that fits a machine, far below any overflow.
 inline constexpr int64_t kMaxWidth = int64_t{1} << 24;           // of any one size
 inline constexpr int64_t kMaxLayers = int64_t{1} << 16;          //
 inline constexpr int64_t kMaxGroups = int64_t{1} << 24;          // per memory level
 inline constexpr int64_t kMaxParameters = int64_t{1} << 40;      // of the whole model
-inline constexpr int64_t kMaxPosition = (int64_t{1} << 31) - 1;  // window and informative context length
+inline constexpr int64_t kMaxWindow = int64_t{1} << 20;          // bytes; decoding keeps that many keys and values
+inline constexpr int64_t kMaxPosition = (int64_t{1} << 31) - 1;  // informative context length
 
 // The published config.json of PMNet, field for field. Symbols are those of docs/equations.md.
 struct PmnetConfig {
-  int64_t vocab_size = 384;                 // V, bytes are ids 0..255
-  int64_t hidden_size = 0;                  // d, residual width
-  int64_t intermediate_size = 0;            // f, SwiGLU width
-  int64_t num_layers = 0;                   // L, num_hidden_layers
-  int64_t num_heads = 0;                    // A, num_attention_heads
-  int64_t num_kv_heads = 0;                 // A_kv, num_key_value_heads
-  int64_t head_dim = 0;                     // d_h; A * d_h need not equal d
-  int64_t memory_size = 0;                  // M, phases per memory slot
-  int64_t num_memory = 0;                   // N, slots per group = branching factor of the tree
-  int64_t num_read_heads = 0;               // R, num_memory_read_heads
-  int64_t write_period = 0;                 // P, memory_write_period, layers per memory level
-  int64_t sliding_window = 0;               // w, bytes: a token sees itself and the w-1 before it
-  double rope_theta = 1e6;                  //
-  double rms_norm_eps = 1e-6;               //
-  double initializer_range = 0.02;          //
-  double attention_dropout = 0.0;           // on the attention probabilities, training only
-  bool attention_bias = false;              //
-  bool tie_word_embeddings = true;          //
-  bool memory_cumsum = true;                // false: the "no recurrence" switch
-  bool memory_modules = true;               // ours (key pmnet_memory_modules): false builds no Write and no Read at all
+  int64_t vocab_size = 384;            // V, bytes are ids 0..255
+  int64_t hidden_size = 0;             // d, residual width
+  int64_t intermediate_size = 0;       // f, SwiGLU width
+  int64_t num_layers = 0;              // L, num_hidden_layers
+  int64_t num_heads = 0;               // A, num_attention_heads
+  int64_t num_kv_heads = 0;            // A_kv, num_key_value_heads
+  int64_t head_dim = 0;                // d_h; A * d_h need not equal d
+  int64_t memory_size = 0;             // M, phases per memory slot
+  int64_t num_memory = 0;              // N, slots per group = branching factor of the tree
+  int64_t num_read_heads = 0;          // R, num_memory_read_heads
+  int64_t write_period = 0;            // P, memory_write_period, layers per memory level
+  int64_t sliding_window = 0;          // w, bytes: a token sees itself and the w-1 before it
+  double rope_theta = 1e6;             //
+  double rms_norm_eps = 1e-6;          //
+  double initializer_range = 0.02;     //
+  double attention_dropout = 0.0;      // on the attention probabilities, training only
+  bool attention_bias = false;         //
+  bool tie_word_embeddings = true;     //
+  bool memory_cumsum = true;           // false: the "no recurrence" switch
+  bool memory_modules = true;          // pmnet_memory_modules, not a published key: false builds no Write and no Read
+  double memory_embedding_std = 0.02;  // not a published key: of the normal distribution that initialize() draws from
   int64_t max_position_embeddings = 40960;  // informative
   int64_t bos_token_id = 254;               // 256 in the variant for binary data
   int64_t eos_token_id = 255;               // 257 in the variant for binary data
@@ -52,9 +67,6 @@ struct PmnetConfig {
   int64_t kv_width() const { return num_kv_heads * head_dim; }
   bool slides(int64_t layer) const { return layer_types.at(layer) == LayerType::kSliding; }
   bool has_full_attention() const;  // then the streaming state grows with the text
-
-  // One sentence per problem, naming the published key; empty when usable. Never allocates anything of model size.
-  std::vector<std::string> problems() const;
 
   bool operator==(const PmnetConfig&) const = default;
 };
@@ -79,7 +91,6 @@ struct TransformerConfig {
   int64_t bos_token_id = 254;
   int64_t eos_token_id = 255;
   int64_t pad_token_id = -1;
-  std::vector<std::string> problems() const;
   bool operator==(const TransformerConfig&) const = default;
 };
 
@@ -105,12 +116,14 @@ struct MambaConfig {
   int64_t bos_token_id = 254;
   int64_t eos_token_id = 255;
   int64_t pad_token_id = -1;
-  std::vector<std::string> problems() const;
   bool operator==(const MambaConfig&) const = default;
 };
 
 using ModelConfig = std::variant<PmnetConfig, TransformerConfig, MambaConfig>;
 
+inline Architecture architecture_of(const ModelConfig& config) { return static_cast<Architecture>(config.index()); }
+
+// One sentence per problem, naming the key of config.json; empty when usable. Never allocates anything of model size.
 std::vector<std::string> problems(const ModelConfig& config);
 
 }  // namespace pmnet

@@ -141,4 +141,16 @@ MambaConfig mamba_like(const PmnetConfig& model) {
   return closest_width(total(parameter_parts(model)), 64, with_width);
 }
 
+ModelConfig like(Architecture architecture, const PmnetConfig& model) {
+  switch (architecture) {
+    case Architecture::kTransformer:
+      return transformer_like(model);
+    case Architecture::kMamba:
+      return mamba_like(model);
+    case Architecture::kPmnet:
+      return model;
+  }
+  return model;
+}
+
 }  // namespace pmnet

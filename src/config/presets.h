@@ -15,8 +15,10 @@ std::optional<PmnetConfig> find_preset(std::string_view name);
 // Throws UserError naming the closest preset.
 PmnetConfig preset(std::string_view name);
 
-// Baselines with the same depth of field: parameters within 2% of the given PMNet's.
+// Baselines with a matching parameter count: within 2% of the given PMNet's.
 TransformerConfig transformer_like(const PmnetConfig& model);
 MambaConfig mamba_like(const PmnetConfig& model);
+// The given PMNet itself or a baseline of the other architectures.
+ModelConfig like(Architecture architecture, const PmnetConfig& model);
 
 }  // namespace pmnet

@@ -1,10 +1,16 @@
-// Everything a training run can be told. train_options.h gives each field a name for run files and flags.
+// The settings of a training run. train_options.h gives each field a key for run files and a flag.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "config/data_options.h"
+#include "config/model_config.h"
+
 namespace pmnet {
+
+inline constexpr int64_t kMaxContext = int64_t{1} << 28;  // bytes per sample
 
 // From `first_step` on, samples are `context` bytes long.
 struct ContextStage {
@@ -12,28 +18,35 @@ struct ContextStage {
   int64_t context = 0;
 };
 
+enum class Device { kCpu, kCuda };
+template <>
+inline constexpr auto kEnumNames<Device> = std::to_array<const char*>({"cpu", "cuda"});
+
+enum class ScheduleShape {
+  kCosine,            // half a cosine from the peak down to min_ratio * peak
+  kConstant,          // the peak until the end
+  kWarmupStableDecay  // the peak, then a straight line down to min_ratio * peak over the last decay_fraction of the run
+};
+template <>
+inline constexpr auto kEnumNames<ScheduleShape> = std::to_array<const char*>({"cosine", "constant", "wsd"});
+
 struct TrainConfig {
   // model: one of the first three
   std::string preset;
-  std::string model_config;  // config.json or a folder with one; random weights
-  std::string init;          // model folder whose weights are the start; fresh optimizer
-  std::string architecture;  // pmnet, transformer, mamba; empty: what the model is
-  double dropout = -1;       // on attention probabilities; negative: as the model says
-  bool binary = false;       // BOS and EOS at the free ids 256 and 257
+  std::string model_config;                  // config.json or a folder with one; random weights
+  std::string init;                          // model folder whose weights are the start; fresh optimizer
+  std::optional<Architecture> architecture;  // absent: that of the model
+  double dropout = -1;                       // on attention probabilities; negative: as in the model's configuration
+  double memory_embedding_std = -1;          // of the normal distribution of new memory embeddings; negative: likewise
+  bool binary = false;                       // BOS and EOS at the free ids 256 and 257
 
   // data
   std::vector<std::string> inputs;      // files, folders, globs
-  std::vector<double> weights;          // one per input, each then a source of its own; empty: one source
-  std::vector<std::string> validation;  // a held-out corpus of its own
-  std::string hold_out = "auto";        // auto, hash, tail, path, none
-  double hold_out_fraction = 0.01;      //
-  std::vector<std::string> hold_out_patterns;
-  std::string samples = "packed";   // packed, document
-  std::string text_field = "text";  // of JSONL and Parquet
-  std::string prompt_field = "prompt";
-  std::string completion_field = "completion";
-  std::string split_on;  // cuts plain files into documents
-  bool skip_bad = false;
+  std::vector<double> weights;          // one per input, each then a separate source; empty: one source
+  std::vector<std::string> validation;  // a separate held-out corpus
+  HoldOut hold_out{.by = HoldOut::By::kAuto, .fraction = 0.01, .patterns = {}};
+  SampleMode samples = SampleMode::kPacked;  // kPacked or kPerDocument
+  ReadOptions read;
   std::string cache;  // folder of packed shards; empty: the user's cache
 
   // train
@@ -45,17 +58,17 @@ struct TrainConfig {
   int64_t steps = 0;                          // 0: from `bytes`, else kDefaultSteps
   int64_t bytes = 0;                          //
   int64_t seed = 0;
-  bool carry = false;   // memory goes from sample to sample of one document
+  bool carry = false;   // memory is carried from sample to sample of one document
   int64_t threads = 0;  // 0: all cores, divided among the ranks of a machine
-  std::string device = "cpu";
+  Device device = Device::kCpu;
   int64_t timeout_seconds = 60;  // how long ranks wait for each other
 
   // optimizer
   double learning_rate = 1e-3;
-  std::string schedule = "cosine";  // cosine, constant, wsd: how the learning rate changes after the warm-up
-  double min_lr_ratio = 0.1;        // cosine and wsd end at this share of the learning rate
-  double decay_fraction = 0.2;      // wsd: the share of the steps over which the learning rate falls
-  int64_t warmup = 100;             // steps
+  ScheduleShape schedule = ScheduleShape::kCosine;  // of the learning rate after the warm-up
+  double min_lr_ratio = 0.1;                        // cosine and wsd end at this share of the learning rate
+  double decay_fraction = 0.2;                      // wsd: the share of the steps over which the learning rate falls
+  int64_t warmup = 100;                             // steps
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.1;
   bool decay_everything = false;  // also norms, biases and embeddings
@@ -66,7 +79,7 @@ struct TrainConfig {
   bool recurrence = true;
   bool normalize_gradient = true;
   bool unconstrained = false;
-  std::string zero_embeddings = "none";  // none, all, root, leaf
+  ZeroEmbeddings zero_embeddings = ZeroEmbeddings::kNone;
 
   // guard
   int64_t max_not_finite = 10;  // in a row

@@ -1,150 +1,186 @@
 #include "config/train_options.h"
 
-#include <fmt/ranges.h>
-
-#include <array>
-#include <nlohmann/json.hpp>
-
-#include "base/error.h"
-#include "base/suggest.h"
-#include "config/option_value.h"
+#include <algorithm>
 
 namespace pmnet {
 namespace {
 
 using C = TrainConfig;
 constexpr bool kFixed = true, kFree = false;
+constexpr const char* kAdvice = "; 'pmnet train --print-config' lists all keys";
 
-const std::array kOptions = std::to_array<TrainOption>({
-    {"model.preset", "--preset", "Named shape with random weights, see 'pmnet info'", &C::preset, kFixed},
-    {"model.config", "--config", "Shape from a config.json or a folder with one, random weights", &C::model_config,
-     kFixed},
-    {"model.init", "--init", "Model folder to go on from, with a fresh optimizer", &C::init, kFixed},
-    {"model.arch", "--arch", "pmnet, or a baseline of equal size: transformer, mamba", &C::architecture, kFixed},
-    {"model.dropout", "--dropout", "On attention probabilities; negative: as the model says", &C::dropout, kFixed},
-    {"model.binary", "--binary", "BOS and EOS at ids 256 and 257, for data that is not text", &C::binary, kFixed},
+constexpr Range kSteps = from_to(0, 0x1p40);
+constexpr Range kOneOrMoreSteps = from_to(1, 0x1p40);
+constexpr Range kBytes = from_to(0, 0x1p52);
+constexpr Range kCount = from_to(1, 0x1p20);
+constexpr Range kFraction = from_to(0, 1);
+constexpr Range kMomentDecay = from_to(0, 0.999999);
 
-    {"data.inputs", "--data", "Files, folders and globs to train on", &C::inputs, kFree},
-    {"data.weights", "--weights", "Share of the samples, one number per input", &C::weights, kFixed},
-    {"data.validation", "--validation", "Held-out text of its own", &C::validation, kFree},
-    {"data.hold_out", "--hold-out", "Held out of the data: auto, hash, tail, path, none", &C::hold_out, kFixed},
-    {"data.hold_out_fraction", "", "How much of it", &C::hold_out_fraction, kFixed},
-    {"data.hold_out_patterns", "", "Files to hold out, with hold_out = \"path\"", &C::hold_out_patterns, kFixed},
-    {"data.samples", "--samples", "packed, or one document per sample: document", &C::samples, kFixed},
-    {"data.text_field", "--text-field", "JSONL field or Parquet column with the text", &C::text_field, kFixed},
-    {"data.prompt_field", "", "JSONL field that is read but not trained on", &C::prompt_field, kFixed},
-    {"data.completion_field", "", "JSONL field that follows the prompt", &C::completion_field, kFixed},
-    {"data.split_on", "--split-on", "Cuts plain files into documents", &C::split_on, kFixed},
-    {"data.skip_bad", "--skip-bad", "Skip malformed records instead of stopping", &C::skip_bad, kFixed},
-    {"data.cache", "--cache", "Folder for packed data", &C::cache, kFree},
+std::vector<TrainOption> make_options() {
+  std::vector<TrainOption> options = {
+      {{"model.preset", &C::preset, "Named model size with random weights; 'pmnet info' lists them"},
+       "--preset",
+       kFixed},
+      {{"model.config", &C::model_config, "Random weights of the size in this config.json, or in that of this folder"},
+       "--config",
+       kFixed},
+      {{"model.init", &C::init, "Model folder to fine-tune, with a fresh optimizer"}, "--init", kFixed},
+      {{"model.arch", &C::architecture, "Architecture; a baseline has as many parameters as the preset"},
+       "--arch",
+       kFixed},
+      {{"model.dropout", &C::dropout, "Attention dropout; negative: that of the model", from_below(-1, 1)},
+       "--dropout",
+       kFixed},
+      {{"model.memory_embedding_std", &C::memory_embedding_std,
+        "Standard deviation of new memory embeddings; negative: that of the model", from_to(-1, 100)},
+       "",
+       kFixed},
+      {{"model.binary", &C::binary, "BOS and EOS at ids 256 and 257, for data that is not text"}, "--binary", kFixed},
 
-    {"train.batch", "--batch", "Samples per step, all ranks together", &C::batch, kFixed},
-    {"train.accumulation", "--accumulation", "Passes that each rank cuts its samples into", &C::accumulation, kFree},
-    {"train.context", "--context", "Bytes per sample", &C::context, kFixed},
-    {"train.context_schedule", "--context-schedule", "Later contexts, STEP:CONTEXT", &C::context_schedule, kFixed},
-    {"train.chunk", "--chunk", "Bytes per pass with exact gradients; 0: whole samples", &C::chunk, kFree},
-    {"train.steps", "--steps", "Length of the run; 0: from the bytes", &C::steps, kFree},
-    {"train.bytes", "--bytes", "Length of the run in bytes, such as 500M", &C::bytes, kFree},
-    {"train.seed", "--seed", "Of weights, order of the data and dropout", &C::seed, kFixed},
-    {"train.carry", "--carry", "Carry memory from sample to sample of a document", &C::carry, kFixed},
-    {"train.threads", "", "Threads per rank; 0: the cores divided among the ranks", &C::threads, kFree},
-    {"train.device", "--device", "cpu or cuda", &C::device, kFree},
-    {"train.timeout_seconds", "--timeout", "How long ranks wait for each other", &C::timeout_seconds, kFree},
+      {{"data.inputs", &C::inputs, "Files, folders and globs to train on"}, "--data", kFree},
+      {{"data.weights", &C::weights, "Sampling weight of each input", above_to(0, 1e9)}, "--weights", kFixed},
+      {{"data.validation", &C::validation, "Separate validation text"}, "--validation", kFree},
+      {{"data.", &C::hold_out, {"hold_out", &HoldOut::by, "How validation text is held out of the data"}},
+       "--hold-out",
+       kFixed},
+      {{"data.", &C::hold_out, {"hold_out_fraction", &HoldOut::fraction, "Fraction held out", {0, 1, true, true}}},
+       "",
+       kFixed},
+      {{"data.",
+        &C::hold_out,
+        {"hold_out_patterns", &HoldOut::patterns, "Files to hold out, with hold_out = \"path\""}},
+       "",
+       kFixed},
+      {{"data.samples", &C::samples, "Cut samples from packed documents, or one document per sample"},
+       "--samples",
+       kFixed},
+      {{"data.cache", &C::cache, "Folder for packed data; empty: the user's cache"}, "--cache", kFree},
 
-    {"optimizer.lr", "--lr", "Learning rate after the warm-up", &C::learning_rate, kFree},
-    {"optimizer.schedule", "--schedule",
-     "After the warm-up: cosine, constant, or wsd (constant, then a linear decay), which a longer run can prolong",
-     &C::schedule, kFree},
-    {"optimizer.min_lr_ratio", "--min-lr-ratio", "Where cosine and wsd end, as a share of the learning rate",
-     &C::min_lr_ratio, kFree},
-    {"optimizer.decay_fraction", "", "wsd: share of the steps over which the learning rate decays", &C::decay_fraction,
-     kFree},
-    {"optimizer.warmup", "--warmup", "Steps of linear warm-up", &C::warmup, kFree},
-    {"optimizer.beta1", "", "AdamW", &C::beta1, kFree},
-    {"optimizer.beta2", "", "AdamW", &C::beta2, kFree},
-    {"optimizer.eps", "", "AdamW", &C::eps, kFree},
-    {"optimizer.weight_decay", "--weight-decay", "AdamW", &C::weight_decay, kFree},
-    {"optimizer.decay_everything", "", "Also norms, biases and embeddings", &C::decay_everything, kFree},
-    {"optimizer.clip", "--clip", "Largest gradient norm; 0: any", &C::clip, kFree},
+      {{"train.batch", &C::batch, "Samples per step, all ranks together", kCount}, "--batch", kFixed},
+      {{"train.accumulation", &C::accumulation, "Gradient accumulation steps", kCount}, "--accumulation", kFree},
+      {{"train.context", &C::context, "Bytes per sample", from_to(2, kMaxContext)}, "--context", kFixed},
+      {{"train.context_schedule", &C::context_schedule, "Later contexts, STEP:CONTEXT"}, "--context-schedule", kFixed},
+      {{"train.chunk", &C::chunk, "Bytes per forward pass, with exact gradients; 0: whole samples",
+        from_to(0, kMaxContext)},
+       "--chunk",
+       kFree},
+      {{"train.steps", &C::steps, fmt::format("Length of the run; 0: from --bytes, or {}", C::kDefaultSteps), kSteps},
+       "--steps",
+       kFree},
+      {{"train.bytes", &C::bytes, "Length of the run in bytes, such as 500M; 0: from --steps", kBytes},
+       "--bytes",
+       kFree},
+      {{"train.seed", &C::seed, "Random seed for weights, data order and dropout", from_to(0, 0x1p53)},
+       "--seed",
+       kFixed},
+      {{"train.carry", &C::carry, "Carry memory from sample to sample of a document"}, "--carry", kFixed},
+      {{"train.threads", &C::threads, "Threads per rank; 0: the cores divided among the ranks", from_to(0, 1024)},
+       "",
+       kFree},
+      {{"train.device", &C::device, "Device to train on"}, "--device", kFree},
+      {{"train.timeout_seconds", &C::timeout_seconds, "How long ranks wait for each other", from_to(1, 86'400)},
+       "--timeout",
+       kFree},
 
-    {"memory.modules", "", "false: a model without memory", &C::memory_modules, kFixed},
-    {"memory.recurrence", "", "false: writes are not accumulated", &C::recurrence, kFixed},
-    {"memory.normalize_gradient", "", "Divide write gradients by the square root of the writes", &C::normalize_gradient,
-     kFixed},
-    {"memory.unconstrained", "", "Sums without wrapping, for the stability experiment", &C::unconstrained, kFixed},
-    {"memory.zero_embeddings", "", "none, all, root, leaf", &C::zero_embeddings, kFixed},
+      {{"optimizer.lr", &C::learning_rate, "Peak learning rate", from_to(0, 1e3)}, "--lr", kFree},
+      {{"optimizer.schedule", &C::schedule,
+        "Learning rate after the warm-up; wsd is constant, then decays linearly, and a longer run can prolong it"},
+       "--schedule",
+       kFree},
+      {{"optimizer.min_lr_ratio", &C::min_lr_ratio, "Final learning rate of cosine and wsd, as a fraction of lr",
+        kFraction},
+       "--min-lr-ratio",
+       kFree},
+      {{"optimizer.decay_fraction", &C::decay_fraction, "wsd: fraction of the steps over which it decays", kFraction},
+       "",
+       kFree},
+      {{"optimizer.warmup", &C::warmup, "Linear warm-up steps", kSteps}, "--warmup", kFree},
+      {{"optimizer.beta1", &C::beta1, "AdamW first-moment decay", kMomentDecay}, "", kFree},
+      {{"optimizer.beta2", &C::beta2, "AdamW second-moment decay", kMomentDecay}, "", kFree},
+      {{"optimizer.eps", &C::eps, "AdamW epsilon", from_to(1e-30, 1)}, "", kFree},
+      {{"optimizer.weight_decay", &C::weight_decay, "AdamW weight decay", from_to(0, 1e3)}, "--weight-decay", kFree},
+      {{"optimizer.decay_everything", &C::decay_everything, "Decay norms, biases and embeddings too"}, "", kFree},
+      {{"optimizer.clip", &C::clip, "Maximum gradient norm; 0: no clipping", from_to(0, 1e9)}, "--clip", kFree},
 
-    {"guard.max_not_finite", "", "Stop after so many steps in a row with NaN or infinity", &C::max_not_finite, kFree},
-    {"guard.spike_z", "--spike-z", "Skip updates this many deviations above the recent past; 0: off", &C::spike_z,
-     kFree},
-    {"guard.spike_window", "", "Steps of that past", &C::spike_window, kFree},
+      {{"memory.modules", &C::memory_modules, "false: a model without memory"}, "", kFixed},
+      {{"memory.recurrence", &C::recurrence, "false: writes are not accumulated"}, "", kFixed},
+      {{"memory.normalize_gradient", &C::normalize_gradient,
+        "Divide the gradient of a write by the square root of the writes to its group"},
+       "",
+       kFixed},
+      {{"memory.unconstrained", &C::unconstrained, "Sums without phase wrapping, for the stability experiment"},
+       "",
+       kFixed},
+      {{"memory.zero_embeddings", &C::zero_embeddings, "Memory embeddings that are set to zero"}, "", kFixed},
 
-    {"eval.every", "--eval-every", "Steps between validations; 0: only at the end", &C::eval_every, kFree},
-    {"eval.bytes", "--eval-bytes", "Held-out bytes per validation", &C::eval_bytes, kFree},
-    {"sample.every", "--sample-every", "Steps between generated samples; 0: none", &C::sample_every, kFree},
-    {"sample.bytes", "", "Length of a sample", &C::sample_bytes, kFree},
-    {"sample.prompt", "--sample-prompt", "What a sample goes on from", &C::sample_prompt, kFree},
-    {"sample.temperature", "", "0: always the likeliest byte", &C::sample_temperature, kFree},
-    {"checkpoint.every", "--checkpoint-every", "Steps between checkpoints; 0: only by time and at the end",
-     &C::checkpoint_every, kFree},
-    {"checkpoint.minutes", "", "Minutes between checkpoints; 0: only by steps", &C::checkpoint_minutes, kFree},
-    {"checkpoint.keep", "--keep", "How many of the newest to keep", &C::keep, kFree},
-    {"checkpoint.keep_best", "", "Keep the one with the best validation too", &C::keep_best, kFree},
-    {"log.every", "--log-every", "Steps between logged points", &C::log_every, kFree},
-    {"log.limit", "", "Measure at the start what matrix products reach here", &C::log_limit, kFree},
-});
+      {{"guard.max_not_finite", &C::max_not_finite, "Stop after so many consecutive steps with NaN or infinity",
+        kOneOrMoreSteps},
+       "",
+       kFree},
+      {{"guard.spike_z", &C::spike_z, "Skip updates whose loss is this many standard deviations above the mean; 0: off",
+        from_to(0, 1e6)},
+       "--spike-z",
+       kFree},
+      {{"guard.spike_window", &C::spike_window, "Steps over which that mean is taken", from_to(8, 0x1p20)}, "", kFree},
 
-const TrainOption& find_option(const std::string& key, const std::string& where) {
-  std::vector<std::string> keys;
-  for (const TrainOption& option : kOptions) {
-    if (key == option.key) return option;
-    keys.emplace_back(option.key);
-  }
-  std::string hint = did_you_mean(key, keys);
-  for (const std::string& known : keys)  // the section forgotten
-    if (hint.empty() && known.ends_with("." + key)) hint = "; did you mean '" + known + "'?";
-  fail("{}: unknown key '{}'{}", where, key, hint.empty() ? "; 'pmnet train --print-config' lists them" : hint);
-}
-
-std::string toml_of(bool value) { return value ? "true" : "false"; }
-std::string toml_of(int64_t value) { return std::to_string(value); }
-std::string toml_of(double value) { return fmt::format("{}", value); }
-// A JSON string is a TOML string.
-std::string toml_of(const std::string& value) {
-  return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-template <typename T>
-std::string toml_of(const std::vector<T>& values) {
-  std::vector<std::string> parts;
-  for (const T& value : values) parts.push_back(toml_of(value));
-  return fmt::format("[{}]", fmt::join(parts, ", "));
+      {{"eval.every", &C::eval_every, "Steps between validations; 0: only at the end", kSteps}, "--eval-every", kFree},
+      {{"eval.bytes", &C::eval_bytes, "Held-out bytes per validation", from_to(1, 0x1p52)}, "--eval-bytes", kFree},
+      {{"sample.every", &C::sample_every, "Steps between generated samples; 0: none", kSteps}, "--sample-every", kFree},
+      {{"sample.bytes", &C::sample_bytes, "Bytes per generated sample", kCount}, "", kFree},
+      {{"sample.prompt", &C::sample_prompt, "Prompt of generated samples"}, "--sample-prompt", kFree},
+      {{"sample.temperature", &C::sample_temperature, "Sampling temperature; 0 is greedy", from_to(0, 100)}, "", kFree},
+      {{"checkpoint.every", &C::checkpoint_every, "Steps between checkpoints; 0: only by time and at the end", kSteps},
+       "--checkpoint-every",
+       kFree},
+      {{"checkpoint.minutes", &C::checkpoint_minutes, "Minutes between checkpoints; 0: only by steps", from_to(0, 1e6)},
+       "",
+       kFree},
+      {{"checkpoint.keep", &C::keep, "How many of the newest checkpoints to keep", kCount}, "--keep", kFree},
+      {{"checkpoint.keep_best", &C::keep_best, "Also keep the checkpoint with the best validation"}, "", kFree},
+      {{"log.every", &C::log_every, "Steps between logged points", kOneOrMoreSteps}, "--log-every", kFree},
+      {{"log.limit", &C::log_limit, "Measure the machine's matrix-product rate at the start"}, "", kFree},
+  };
+  std::vector<TrainOption> reading;
+  for (const Field<ReadOptions>& field : read_option_fields())
+    reading.push_back({{"data.", &C::read, field}, flag_of(field.key), kFixed});
+  const auto cache = std::find_if(options.begin(), options.end(), [](const auto& o) { return o.key == "data.cache"; });
+  options.insert(cache, reading.begin(), reading.end());
+  return options;
 }
 
 }  // namespace
 
-std::span<const TrainOption> train_options() { return kOptions; }
+const std::vector<TrainOption>& train_options() {
+  static const std::vector<TrainOption> options = make_options();
+  return options;
+}
 
-void set_option(TrainConfig& config, const std::string& key, const std::vector<std::string>& values,
-                const std::string& where) {
-  const TrainOption& option = find_option(key, where);
-  std::visit([&](auto member) { assign_value(config.*member, values, key, where); }, option.field);
+void set_option(TrainConfig& config, const Assignment& assignment) {
+  set_field(train_options(), config, assignment, kAdvice);
+}
+
+void read_run_file(TrainConfig& config, const std::filesystem::path& file) {
+  set_fields(train_options(), config, read_toml(file), kAdvice);
+}
+
+void read_run_text(TrainConfig& config, const std::string& toml_text, const std::string& where) {
+  set_fields(train_options(), config, parse_toml(toml_text, where), kAdvice);
 }
 
 std::string value_text(const TrainConfig& config, const TrainOption& option) {
-  return std::visit([&](auto member) { return toml_of(config.*member); }, option.field);
+  return field_to_toml(option.get(config));
 }
 
 std::string to_toml(const TrainConfig& config, bool with_help) {
   std::string text, section;
-  for (const TrainOption& option : kOptions) {
-    const std::string key = option.key;
-    const size_t dot = key.find('.');
-    if (key.substr(0, dot) != section) {
-      section = key.substr(0, dot);
+  for (const TrainOption& option : train_options()) {
+    const size_t dot = option.key.find('.');
+    if (option.key.substr(0, dot) != section) {
+      section = option.key.substr(0, dot);
       text += fmt::format("{}[{}]\n", text.empty() ? "" : "\n", section);
     }
-    const std::string line = fmt::format("{} = {}", key.substr(dot + 1), value_text(config, option));
-    text += with_help ? fmt::format("{:<32}  # {}\n", line, option.help) : line + "\n";
+    const std::string line = fmt::format("{} = {}", option.key.substr(dot + 1), value_text(config, option));
+    text += with_help ? fmt::format("{:<32}  # {}\n", line, option.help_text()) : line + "\n";
   }
   return text;
 }
@@ -152,7 +188,7 @@ std::string to_toml(const TrainConfig& config, bool with_help) {
 std::vector<std::string> chosen_options(const TrainConfig& config) {
   std::vector<std::string> lines;
   const TrainConfig defaults;
-  for (const TrainOption& option : kOptions) {
+  for (const TrainOption& option : train_options()) {
     const std::string value = value_text(config, option);
     if (value != value_text(defaults, option)) lines.push_back(fmt::format("{} = {}", option.key, value));
   }
@@ -161,7 +197,7 @@ std::vector<std::string> chosen_options(const TrainConfig& config) {
 
 std::vector<std::string> fixed_differences(const TrainConfig& saved, const TrainConfig& now) {
   std::vector<std::string> differences;
-  for (const TrainOption& option : kOptions) {
+  for (const TrainOption& option : train_options()) {
     const std::string before = value_text(saved, option), after = value_text(now, option);
     if (option.fixed && before != after)
       differences.push_back(fmt::format("{} is {} there and {} here", option.key, before, after));

@@ -1,41 +1,25 @@
-// The one table of training options: it gives the keys of run files, --set, the flags, --help, the echo of a run's
-// settings and the file that is saved with the run.
+// The table of training options: keys of run files, --set, flags, --help, ranges, the echo of a run's settings and the
+// file that is saved with the run.
 #pragma once
 #include <filesystem>
-#include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
+#include "config/field_table.h"
 #include "config/train_config.h"
 
 namespace pmnet {
 
-struct TrainOption {
-  const char* key;   // "section.name"
-  const char* flag;  // "--name"; empty: only through a run file or --set
-  const char* help;
-  using Field =
-      std::variant<bool TrainConfig::*, int64_t TrainConfig::*, double TrainConfig::*, std::string TrainConfig::*,
-                   std::vector<std::string> TrainConfig::*, std::vector<double> TrainConfig::*>;
-  Field field;
-  bool fixed;  // a run that is resumed must keep it
-
-  bool is_switch() const { return std::holds_alternative<bool TrainConfig::*>(field); }
-  bool is_list() const {
-    return std::holds_alternative<std::vector<std::string> TrainConfig::*>(field) ||
-           std::holds_alternative<std::vector<double> TrainConfig::*>(field);
-  }
+struct TrainOption : Field<TrainConfig> {  // the key is "section.name"
+  std::string flag;                        // "--name"; empty: only through a run file or --set
+  bool fixed;                              // a run that is resumed must keep it
 };
 
-std::span<const TrainOption> train_options();
+const std::vector<TrainOption>& train_options();
 
-// Unknown keys and values of the wrong kind are UserErrors; `where` opens the sentence. Numbers may end in k, M or G.
-void set_option(TrainConfig& config, const std::string& key, const std::vector<std::string>& values,
-                const std::string& where);
-// "key=value"; the value is one word, or a TOML array for a list.
-void set_option(TrainConfig& config, const std::string& assignment);
-// TOML; only the keys it holds are changed. Every problem of the file is told at once.
+// Unknown keys and values of another type are UserErrors.
+void set_option(TrainConfig& config, const Assignment& assignment);
+// TOML; only the keys it holds are changed. One error reports every problem of the file.
 void read_run_file(TrainConfig& config, const std::filesystem::path& file);
 void read_run_text(TrainConfig& config, const std::string& toml_text, const std::string& where);
 

@@ -27,7 +27,7 @@ std::vector<double> weights_of(const DocumentSet& documents) {
 
 void check(const DocumentSet& documents, const BatchOptions& options) {
   if (documents.sources.empty()) fail("the corpus is empty; name data with at least one document");
-  if (options.single_epoch && options.mode == SampleMode::Carry)
+  if (options.single_epoch && options.mode == SampleMode::kCarry)
     throw std::logic_error("Batcher: rows that carry memory end at different steps, there is no single epoch");
   if (options.context < 1) fail("the context is {} bytes, expected at least 1", options.context);
   if (options.world < 1 || options.rank < 0 || options.rank >= options.world)
@@ -83,13 +83,13 @@ Batcher::Batcher(std::shared_ptr<const DocumentSet> documents, const BatchOption
     : documents_(std::move(documents)),
       options_((check(*documents_, options), options)),
       mix_(weights_of(*documents_), key_for(options, kMixKey)) {
-  if (options_.mode == SampleMode::Carry) {
+  if (options_.mode == SampleMode::kCarry) {
     carry_ = std::make_unique<CarryRows>(*documents_, options_, mix_, key_for(options_, kCarryKey));
     samples_per_epoch_ = carry_->windows_per_epoch();
     return;
   }
   for (const DocumentSource& source : documents_->sources) {
-    orders_.emplace_back(source, options_.framing, options_.context, options_.mode == SampleMode::Packed,
+    orders_.emplace_back(source, options_.framing, options_.context, options_.mode == SampleMode::kPacked,
                          options_.shuffle, key_for(options_, kFirstSourceKey + orders_.size()));
     samples_per_epoch_ += orders_.back().windows_per_epoch();
   }

@@ -17,14 +17,8 @@
 
 namespace pmnet {
 
-enum class SampleMode {
-  Packed,       // shuffled documents joined into one stream and cut; rows are full, but for one per epoch
-  PerDocument,  // no row crosses a document's end; short rows are padded
-  Carry,        // each row walks through one document window after window, so that memory may be carried along
-};
-
 struct BatchOptions {
-  SampleMode mode = SampleMode::Packed;
+  SampleMode mode = SampleMode::kPacked;
   int64_t rows = 8;  // of the whole batch, all ranks together
   int64_t context = 2048;
   uint64_t seed = 0;

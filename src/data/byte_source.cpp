@@ -14,13 +14,13 @@ void note_skip(SkipLog& log, const std::string& reason, const std::string& where
 
 std::unique_ptr<DocumentReader> open_documents(const InputFile& file, const ReadOptions& options, SkipLog& skips) {
   switch (file.format) {
-    case FileFormat::Jsonl:
+    case FileFormat::kJsonl:
       return std::make_unique<JsonlReader>(file, options, skips);
-    case FileFormat::Parquet:
+    case FileFormat::kParquet:
       return std::make_unique<ParquetReader>(file, options, skips);
-    case FileFormat::Shard:
+    case FileFormat::kShard:
       return std::make_unique<ShardDocuments>(file.path);
-    case FileFormat::Bytes:
+    case FileFormat::kBytes:
       break;
   }
   return std::make_unique<PlainReader>(file, options, skips);

@@ -13,21 +13,12 @@
 #include <string_view>
 #include <vector>
 
+#include "config/data_options.h"
 #include "data/input_stream.h"
 
 namespace pmnet {
 
-struct ReadOptions {
-  std::string text_field = "text";  // JSONL field, Parquet column
-  std::string prompt_field = "prompt";
-  std::string completion_field = "completion";
-  std::string split_on;                             // empty: a plain file is one document
-  uint64_t max_record_bytes = uint64_t{256} << 20;  // one JSONL line; documents of plain files have no limit
-  int64_t parquet_memory_bytes = int64_t{1} << 30;  // decoding one page of a column
-  bool skip_bad_records = false;                    // count a malformed record and go on, instead of an error
-};
-
-enum class FileFormat { Bytes, Jsonl, Parquet, Shard };
+enum class FileFormat { kBytes, kJsonl, kParquet, kShard };
 
 // Tells whether a file is still the same.
 struct FileStamp {
@@ -37,8 +28,8 @@ struct FileStamp {
 
 struct InputFile {
   std::string path;
-  FileFormat format = FileFormat::Bytes;
-  Compression compression = Compression::None;
+  FileFormat format = FileFormat::kBytes;
+  Compression compression = Compression::kNone;
   FileStamp stamp;
 };
 

@@ -6,8 +6,8 @@
 
 namespace pmnet {
 
-// The schedule of SampleMode::Carry. Documents, long ones in parts, form one endless shuffled and mixed sequence; row r
-// of R walks through parts r, r+R, r+2R, ... Where a row is at a step follows from the lengths of its parts alone.
+// The schedule of SampleMode::kCarry. Documents, long ones in parts, form one endless shuffled and mixed sequence; row
+// r of R walks through parts r, r+R, r+2R, ... Where a row is at a step follows from the lengths of its parts alone.
 class CarryRows {
  public:
   CarryRows(const DocumentSet& documents, const BatchOptions& options, const SourceMix& mix, uint64_t key);

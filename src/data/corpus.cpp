@@ -25,9 +25,9 @@ void check(const CorpusSpec& spec) {
       fail("the weight of '{}' is {}, expected a number above 0", source.inputs.empty() ? "" : source.inputs.front(),
            source.weight);
   const HoldOut& hold_out = spec.hold_out;
-  if (hold_out.by == HoldOut::By::Path && hold_out.patterns.empty())
+  if (hold_out.by == HoldOut::By::kPath && hold_out.patterns.empty())
     fail("holding out by path needs at least one pattern, such as 'books/*'");
-  if (hold_out.by != HoldOut::By::None && hold_out.by != HoldOut::By::Path &&
+  if (hold_out.by != HoldOut::By::kNone && hold_out.by != HoldOut::By::kPath &&
       !(hold_out.fraction > 0 && hold_out.fraction < 1))
     fail("the held-out fraction is {}, expected a number between 0 and 1", hold_out.fraction);
 }
@@ -61,13 +61,13 @@ struct Divider {
   void operator()(const ShardEntry& entry, uint64_t offset) {
     const Document whole{offset, entry.bytes, entry.prompt_bytes};
     if (whole.bytes == 0) return;
-    if (by == HoldOut::By::Tail) {
+    if (by == HoldOut::By::kTail) {
       divide_tail(whole);
-    } else if (by == HoldOut::By::Hash) {
+    } else if (by == HoldOut::By::kHash) {
       const double place = static_cast<double>(splitmix64(entry.hash, kSplitSalt) >> 11) * 0x1p-53;
       (place < hold_out.fraction ? held_out : train).documents.push_back(whole);
     } else {
-      (by == HoldOut::By::Path && path_held_out[entry.path] ? held_out : train).documents.push_back(whole);
+      (by == HoldOut::By::kPath && path_held_out[entry.path] ? held_out : train).documents.push_back(whole);
     }
   }
 
@@ -83,9 +83,9 @@ struct Divider {
 };
 
 HoldOut::By resolve(const HoldOut& hold_out, uint64_t documents) {
-  if (hold_out.by != HoldOut::By::Auto) return hold_out.by;
-  return static_cast<double>(documents) * hold_out.fraction >= kEnoughHeldOutDocuments ? HoldOut::By::Hash
-                                                                                       : HoldOut::By::Tail;
+  if (hold_out.by != HoldOut::By::kAuto) return hold_out.by;
+  return static_cast<double>(documents) * hold_out.fraction >= kEnoughHeldOutDocuments ? HoldOut::By::kHash
+                                                                                       : HoldOut::By::kTail;
 }
 
 void add_source(DocumentSet& set, DocumentSource&& source) {
@@ -141,7 +141,7 @@ Corpus open_corpus(const CorpusSpec& spec, const PackCallback& progress) {
   }
   if (corpus.train.sources.empty())
     fail("nothing is left to train on: all {} documents are held out; hold out fewer", documents);
-  if (by != HoldOut::By::None && corpus.held_out.sources.empty())
+  if (by != HoldOut::By::kNone && corpus.held_out.sources.empty())
     fail(
         "nothing was held out of {} documents; raise data.hold_out_fraction, change data.hold_out_patterns, name other "
         "text with --validation, or hold out nothing with --hold-out none",

@@ -17,20 +17,6 @@ struct SourceSpec {
   double weight = 1;                // share of the samples, relative to the other sources
 };
 
-// Which part of the corpus is never trained on.
-struct HoldOut {
-  enum class By {
-    None,
-    Hash,  // documents whose content hashes into the fraction; equal documents fall on the same side
-    Tail,  // the last `fraction` of each document's bytes
-    Path,  // documents whose file matches one of `patterns` (shell wildcards over the path or the file name)
-    Auto,  // Hash when there are documents enough for it, else Tail
-  };
-  By by = By::None;
-  double fraction = 0.01;
-  std::vector<std::string> patterns;
-};
-
 struct CorpusSpec {
   std::vector<SourceSpec> sources;
   ReadOptions read;

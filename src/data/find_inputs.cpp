@@ -39,23 +39,24 @@ InputFile describe(const std::string& path) {
   std::string name = lower_case(fs::path(path).filename().string());
   if (has_pickle_name(name)) refuse_pickle(path);
   if (take_suffix(name, ".gz"))
-    file.compression = Compression::Gzip;
+    file.compression = Compression::kGzip;
   else if (take_suffix(name, ".zst"))
-    file.compression = Compression::Zstd;
+    file.compression = Compression::kZstd;
   if (take_suffix(name, ".jsonl") || take_suffix(name, ".ndjson"))
-    file.format = FileFormat::Jsonl;
+    file.format = FileFormat::kJsonl;
   else if (take_suffix(name, ".parquet"))
-    file.format = FileFormat::Parquet;
+    file.format = FileFormat::kParquet;
   else if (take_suffix(name, ".pmshard"))
-    file.format = FileFormat::Shard;
-  if (file.compression != Compression::None && (file.format == FileFormat::Parquet || file.format == FileFormat::Shard))
+    file.format = FileFormat::kShard;
+  if (file.compression != Compression::kNone &&
+      (file.format == FileFormat::kParquet || file.format == FileFormat::kShard))
     fail("{}: is compressed as a whole, but Parquet files and shards are read at random places; decompress it first",
          path);
   const FileReader opened(path);
   file.stamp = {opened.size(), fs::last_write_time(path).time_since_epoch().count()};
   std::string head(std::min<uint64_t>(256, opened.size()), '\0');
   opened.read_at(0, head.data(), head.size());
-  if (file.compression == Compression::None && looks_like_pickle(head)) refuse_pickle(path);
+  if (file.compression == Compression::kNone && looks_like_pickle(head)) refuse_pickle(path);
   return file;
 }
 

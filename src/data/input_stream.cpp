@@ -146,11 +146,11 @@ class ZstdStream : public InputStream {
 
 std::unique_ptr<InputStream> open_input(const std::string& path, Compression compression) {
   switch (compression) {
-    case Compression::Gzip:
+    case Compression::kGzip:
       return std::make_unique<GzipStream>(path);
-    case Compression::Zstd:
+    case Compression::kZstd:
       return std::make_unique<ZstdStream>(path);
-    case Compression::None:
+    case Compression::kNone:
       break;
   }
   return std::make_unique<FileStream>(path);

@@ -6,7 +6,7 @@
 
 namespace pmnet {
 
-enum class Compression { None, Gzip, Zstd };
+enum class Compression { kNone, kGzip, kZstd };
 
 // The bytes of one file from front to back, decompressed on the way, in constant memory. Every fault is a UserError
 // naming the file: damaged or cut compressed data, a file that shrinks while it is read.

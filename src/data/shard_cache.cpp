@@ -115,7 +115,7 @@ PackResult cached_shard(const std::vector<std::string>& inputs, const ReadOption
     const Shard shard(path);
     return PackResult{path, shard.documents(), shard.data_bytes(), {}, true};
   };
-  if (files.size() == 1 && files[0].format == FileFormat::Shard) {
+  if (files.size() == 1 && files[0].format == FileFormat::kShard) {
     PackResult given = whole(files[0].path);
     if (given.documents == 0) fail("{}: the shard holds no documents; pack it again", files[0].path);
     return given;

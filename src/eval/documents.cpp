@@ -32,7 +32,7 @@ void DocumentCursor::return_reader() {
 void DocumentCursor::fill(size_t size) {
   while (reader_ != nullptr && buffered() < size) {
     if (piece_.empty()) piece_ = reader_->piece();
-    if (!file_->one_document || file_->file.compression != Compression::None)
+    if (!file_->one_document || file_->file.compression != Compression::kNone)
       file_->done = file_->weight * static_cast<double>(reader_->file_position()) /
                     std::max(1.0, static_cast<double>(file_->file.stamp.size));
     if (piece_.empty()) return return_reader();
@@ -59,7 +59,7 @@ std::string DocumentCursor::read(size_t size) {
   std::string bytes = buffer_.substr(begin_, size);
   begin_ += bytes.size();
   left_ -= static_cast<int64_t>(bytes.size());
-  if (file_->one_document && file_->file.compression == Compression::None)
+  if (file_->one_document && file_->file.compression == Compression::kNone)
     file_->done = std::min(file_->weight, file_->done + static_cast<double>(bytes.size()));
   read_ahead();
   return bytes;
@@ -79,12 +79,12 @@ DocumentQueue::DocumentQueue(std::vector<InputFile> files, const ReadOptions& re
     : files_(std::move(files)), read_(read), limits_(limits) {}
 
 bool DocumentQueue::is_one_document(const InputFile& file) const {
-  return file.format == FileFormat::Bytes && read_.split_on.empty();
+  return file.format == FileFormat::kBytes && read_.split_on.empty();
 }
 
 double DocumentQueue::weight_of(const InputFile& file) const {
   const auto size = static_cast<double>(file.stamp.size);
-  const bool cut = limits_.max_bytes > 0 && is_one_document(file) && file.compression == Compression::None;
+  const bool cut = limits_.max_bytes > 0 && is_one_document(file) && file.compression == Compression::kNone;
   return cut ? std::min(size, static_cast<double>(limits_.max_bytes)) : size;
 }
 

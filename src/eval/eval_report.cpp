@@ -219,8 +219,8 @@ std::vector<LineChart> eval_charts(const Evaluation& evaluation) {
     return LineChart{.title = title,
                      .x_label = "position, bytes",
                      .y_label = y_label,
-                     .x_scale = Scale::Log2,
-                     .y_scale = Scale::Linear,
+                     .x_scale = Scale::kLog2,
+                     .y_scale = Scale::kLinear,
                      .series = {},
                      .markers = {}};
   };

@@ -101,7 +101,7 @@ class LineInput {
     if (file == "-") return;
     if (std::filesystem::is_regular_file(file)) {
       const std::vector<InputFile> found = find_inputs({file});
-      if (found[0].format == FileFormat::Parquet || found[0].format == FileFormat::Shard)
+      if (found[0].format == FileFormat::kParquet || found[0].format == FileFormat::kShard)
         fail("{}: is not made of lines; score it with 'pmnet eval'", file);
       stream_ = open_input(file, found[0].compression);
       return;

@@ -12,8 +12,6 @@
 
 namespace pmnet {
 
-enum class ZeroEmbeddings { kNone, kAll, kRoot, kLeaf };
-
 // The switches of the experiments; they change a pass, not the weights. Only PMNet heeds them.
 struct MemorySwitches {
   std::optional<bool> recurrence = std::nullopt;  // absent: as the configuration says (memory_cumsum)

@@ -151,10 +151,9 @@ void PMNet::visit(const ParameterVisitor& visitor) {
 
 void PMNet::initialize(uint64_t seed) {
   at::NoGradGuard no_grad;
-  constexpr double kEmbeddingStd = 0.02;  // of the memory embeddings, whatever initializer_range says
   visit([&](const std::string& name, Tensor& parameter) {
     if (name.find("memory_embeddings") != std::string::npos)
-      fill_normal(parameter, kEmbeddingStd, seed, name);
+      fill_normal(parameter, config_.memory_embedding_std, seed, name);
     else if (parameter.dim() == 2)
       fill_normal(parameter, config_.initializer_range, seed, name);
     else

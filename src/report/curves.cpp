@@ -134,15 +134,17 @@ std::vector<Run> read_runs(const std::vector<std::string>& paths) {
 std::vector<LineChart> curves_of(const std::vector<Run>& runs, const std::vector<std::string>& names) {
   std::vector<Wanted> wanted;
   if (names.empty()) {
-    wanted = {
-        {"Bits per byte", "bits per byte", {{"train/bpb", "training"}, {"val/bpb", "validation", true}}, Scale::Linear},
-        {"Gradient norm", "L2 norm", {{"train/grad_norm", "training"}}, Scale::Log10}};
+    wanted = {{"Bits per byte",
+               "bits per byte",
+               {{"train/bpb", "training"}, {"val/bpb", "validation", true}},
+               Scale::kLinear},
+              {"Gradient norm", "L2 norm", {{"train/grad_norm", "training"}}, Scale::kLog10}};
     if (chart_of(runs, wanted[0]).series.empty())
       wanted[0] = {
-          "Loss", "nats per byte", {{"train/loss", "training"}, {"val/loss", "validation", true}}, Scale::Linear};
+          "Loss", "nats per byte", {{"train/loss", "training"}, {"val/loss", "validation", true}}, Scale::kLinear};
   }
   for (const std::string& name : names)
-    wanted.push_back({name, name, {{name, name, name.starts_with("val/")}}, Scale::Linear});
+    wanted.push_back({name, name, {{name, name, name.starts_with("val/")}}, Scale::kLinear});
   std::vector<LineChart> charts;
   for (const Wanted& one : wanted) {
     LineChart chart = chart_of(runs, one);

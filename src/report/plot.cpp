@@ -16,7 +16,7 @@ constexpr int kWidth = 900, kChartHeight = 480;
 constexpr const char* kColours[] = {"#1b6ca8", "#d1601f", "#2e8b57", "#8a3ea8", "#b5202b",
                                     "#7a5c3a", "#c24d94", "#5a5a5a", "#9a9a1f", "#2aa6b5"};
 
-bool drawable(double value, Scale scale) { return std::isfinite(value) && (scale == Scale::Linear || value > 0); }
+bool drawable(double value, Scale scale) { return std::isfinite(value) && (scale == Scale::kLinear || value > 0); }
 
 std::string number(double value, Scale scale) { return drawable(value, scale) ? fmt::format("{:.9g}", value) : "NaN"; }
 
@@ -72,25 +72,25 @@ std::string x_ticks(const LineChart& chart) {
     for (const double x : series.x)
       if (std::isfinite(x) && x != std::round(x)) return "set format x\nset xtics autofreq\n";
   const auto [least, most] = extent(chart, chart.x_scale, /*of_x=*/true);
-  const bool few = chart.x_scale == Scale::Linear && most - least <= 10;
+  const bool few = chart.x_scale == Scale::kLinear && most - least <= 10;
   return fmt::format("set format x '%.0f'\nset xtics {}\n", few ? "1" : "autofreq");
 }
 
 // gnuplot would show a constant on an axis of one percent around it.
 std::string y_range(const LineChart& chart) {
   const auto [least, most] = extent(chart, chart.y_scale, /*of_x=*/false);
-  if (chart.y_scale != Scale::Linear || least != most) return "set yrange [*:*]\n";
+  if (chart.y_scale != Scale::kLinear || least != most) return "set yrange [*:*]\n";
   const double end = most == 0 ? 1 : 2 * most;
   return fmt::format("set yrange [{}:{}]\n", std::min(0.0, end), std::max(0.0, end));
 }
 
 std::string axis_scale(char axis, Scale scale) {
   switch (scale) {
-    case Scale::Log2:
+    case Scale::kLog2:
       return fmt::format("set logscale {} 2\n", axis);
-    case Scale::Log10:
+    case Scale::kLog10:
       return fmt::format("set logscale {} 10\n", axis);
-    case Scale::Linear:
+    case Scale::kLinear:
       break;
   }
   return fmt::format("unset logscale {}\n", axis);
@@ -184,7 +184,7 @@ void write_charts(const std::vector<LineChart>& charts, const std::string& path)
   for (const LineChart& chart : charts)
     if (count_points(chart) == 0)
       fail("{}: there is nothing to draw in '{}': no point is finite{}; name another metric", path, chart.title,
-           chart.y_scale == Scale::Linear && chart.x_scale == Scale::Linear ? "" : " and above 0");
+           chart.y_scale == Scale::kLinear && chart.x_scale == Scale::kLinear ? "" : " and above 0");
   draw_with_gnuplot(path, kWidth, kChartHeight * static_cast<int>(charts.size()), chart_script(charts));
 }
 
@@ -216,7 +216,7 @@ void write_heat_map(const HeatMap& map, const std::string& path) {
       "set palette defined (0 '#f7fbff', 0.5 '#6baed6', 1 '#08306b')\n" +
       (map.low < map.high ? fmt::format("set cbrange [{}:{}]\n", map.low, map.high) : "") +
       fmt::format("set xrange [-0.5:{}]\nset yrange [{}:-0.5]\n", columns - 0.5, map.values.size() - 0.5) +
-      marker_lines(map.markers, Scale::Linear, "#b5202b", "front") + data +
+      marker_lines(map.markers, Scale::kLinear, "#b5202b", "front") + data +
       "plot $map using 1:2:($1-0.5):($1+0.5):($2-0.5):($2+0.5):3 with boxxyerror linecolor palette\n";
   draw_with_gnuplot(path, kWidth, kChartHeight, script);
 }

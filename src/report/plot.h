@@ -5,7 +5,7 @@
 
 namespace pmnet {
 
-enum class Scale { Linear, Log2, Log10 };
+enum class Scale { kLinear, kLog2, kLog10 };
 
 struct Series {
   std::string name;
@@ -27,7 +27,7 @@ struct Marker {
 
 struct LineChart {
   std::string title, x_label, y_label;
-  Scale x_scale = Scale::Linear, y_scale = Scale::Linear;
+  Scale x_scale = Scale::kLinear, y_scale = Scale::kLinear;
   std::vector<Series> series;
   std::vector<Marker> markers;
 };

@@ -5,9 +5,7 @@ namespace pmnet {
 BatchSource::BatchSource(std::shared_ptr<const DocumentSet> documents, const TrainConfig& config,
                          const Framing& framing, const ProcessGroup& group)
     : documents_(std::move(documents)), stages_(config.stages()) {
-  options_.mode = config.carry                   ? SampleMode::Carry
-                  : config.samples == "document" ? SampleMode::PerDocument
-                                                 : SampleMode::Packed;
+  options_.mode = config.carry ? SampleMode::kCarry : config.samples;
   options_.rows = config.batch;
   options_.seed = static_cast<uint64_t>(config.seed);
   options_.framing = framing;

@@ -20,29 +20,21 @@ namespace {
 
 constexpr int64_t kBinaryBos = 256, kBinaryEos = 257;
 
-std::string architecture_of(const ModelConfig& config) {
-  return std::holds_alternative<PmnetConfig>(config)         ? "pmnet"
-         : std::holds_alternative<TransformerConfig>(config) ? "transformer"
-                                                             : "mamba";
-}
-
 ModelConfig preset_config(const TrainConfig& config) {
-  const PmnetConfig shape = preset(config.preset);
-  if (config.architecture == "transformer") return transformer_like(shape);
-  if (config.architecture == "mamba") return mamba_like(shape);
-  return shape;
+  return like(config.architecture.value_or(Architecture::kPmnet), preset(config.preset));
 }
 
 ModelConfig stored_config(const TrainConfig& config) {
   const std::filesystem::path given = config.init.empty() ? config.model_config : config.init;
   const ModelConfig stored = read_config(std::filesystem::is_directory(given) ? given / "config.json" : given).config;
-  if (!config.architecture.empty() && config.architecture != architecture_of(stored))
-    fail("model.arch is '{}' and {} is a {}; leave model.arch out", config.architecture, given.string(),
-         architecture_of(stored));
+  if (config.architecture && config.architecture != architecture_of(stored))
+    fail("model.arch is '{}' and {} is a {}; leave model.arch out", enum_name(*config.architecture), given.string(),
+         enum_name(architecture_of(stored)));
   return stored;
 }
 
 void apply_changes(const TrainConfig& config, ModelConfig& model) {
+  auto* pmnet = std::get_if<PmnetConfig>(&model);
   if (config.binary)
     std::visit(
         [](auto& c) {
@@ -51,17 +43,23 @@ void apply_changes(const TrainConfig& config, ModelConfig& model) {
         },
         model);
   if (config.dropout >= 0) {
-    if (auto* pmnet = std::get_if<PmnetConfig>(&model))
+    if (pmnet != nullptr)
       pmnet->attention_dropout = config.dropout;
     else if (auto* transformer = std::get_if<TransformerConfig>(&model))
       transformer->attention_dropout = config.dropout;
     else if (config.dropout > 0)
       fail("model.dropout is {}, but Mamba has no attention to drop; leave it out", config.dropout);
   }
+  const auto require_pmnet = [&](const char* key) {
+    if (pmnet == nullptr) fail("{} belongs to PMNet, this model is a {}", key, enum_name(architecture_of(model)));
+  };
   if (!config.memory_modules) {
-    auto* pmnet = std::get_if<PmnetConfig>(&model);
-    if (pmnet == nullptr) fail("memory.modules belongs to PMNet, this model is a {}", architecture_of(model));
+    require_pmnet("memory.modules");
     pmnet->memory_modules = false;
+  }
+  if (config.memory_embedding_std >= 0) {
+    require_pmnet("model.memory_embedding_std");
+    pmnet->memory_embedding_std = config.memory_embedding_std;
   }
 }
 
@@ -84,7 +82,7 @@ ModelConfig model_config_of(const TrainConfig& config) {
 }
 
 void move_to_device(LanguageModel& model, const TrainConfig& config, const ProcessGroup& group) {
-  if (config.device == "cpu") return;
+  if (config.device == Device::kCpu) return;
   if (!at::hasCUDA())
     fail("train.device is 'cuda', but LibTorch finds no CUDA device; use 'cpu', or configure with -DPMNET_CUDA=ON");
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(group.launch().local_rank));
@@ -119,21 +117,11 @@ RunData open_run_data(const TrainConfig& config, const std::function<void()>& po
   CorpusSpec spec;
   if (config.weights.empty()) spec.sources.push_back({config.inputs, 1});
   for (size_t i = 0; i < config.weights.size(); ++i) spec.sources.push_back({{config.inputs[i]}, config.weights[i]});
-  spec.read.text_field = config.text_field;
-  spec.read.prompt_field = config.prompt_field;
-  spec.read.completion_field = config.completion_field;
-  spec.read.split_on = config.split_on;
-  spec.read.skip_bad_records = config.skip_bad;
+  spec.read = config.read;
   spec.cache_folder = config.cache;
-  spec.hold_out.fraction = config.hold_out_fraction;
-  spec.hold_out.patterns = config.hold_out_patterns;
-  using By = HoldOut::By;
   const bool separate = !config.validation.empty();
-  spec.hold_out.by = separate || config.hold_out == "none" ? By::None
-                     : config.hold_out == "hash"           ? By::Hash
-                     : config.hold_out == "tail"           ? By::Tail
-                     : config.hold_out == "path"           ? By::Path
-                                                           : By::Auto;
+  spec.hold_out = config.hold_out;
+  if (separate) spec.hold_out.by = HoldOut::By::kNone;
   ProgressLine line;
   const PackCallback progress = [&](const PackProgress& done) {
     poll();
@@ -171,7 +159,7 @@ std::vector<CostPart> training_memory(const TrainConfig& config, const ModelConf
 }
 
 void check_memory(const TrainConfig& config, const ModelConfig& model, const Launch& launch) {
-  if (config.device != "cpu") return;
+  if (config.device != Device::kCpu) return;
   const double needed = total(training_memory(config, model, launch));
   const auto available = static_cast<double>(query_machine().available_bytes);
   if (available > 0 && needed > available)

@@ -5,13 +5,9 @@
 #include <cstdint>
 #include <numbers>
 
-namespace pmnet {
+#include "config/train_config.h"
 
-enum class ScheduleShape {
-  kCosine,            // half a cosine from the peak down to min_ratio * peak
-  kConstant,          // the peak until the end
-  kWarmupStableDecay  // the peak, then a straight line down to min_ratio * peak over the last decay_fraction of the run
-};
+namespace pmnet {
 
 struct Schedule {
   ScheduleShape shape = ScheduleShape::kCosine;

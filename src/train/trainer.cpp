@@ -23,9 +23,7 @@ std::vector<std::pair<std::string, Tensor>> trainable_parameters(LanguageModel& 
 }
 
 Schedule schedule_of(const TrainConfig& config) {
-  return {.shape = config.schedule == "constant" ? ScheduleShape::kConstant
-                   : config.schedule == "wsd"    ? ScheduleShape::kWarmupStableDecay
-                                                 : ScheduleShape::kCosine,
+  return {.shape = config.schedule,
           .peak = config.learning_rate,
           .min_ratio = config.min_lr_ratio,
           .decay_fraction = config.decay_fraction,
@@ -40,10 +38,7 @@ MemorySwitches memory_switches(const TrainConfig& config) {
   if (!config.recurrence) switches.recurrence = false;
   switches.normalize_gradient = config.normalize_gradient;
   switches.unconstrained = config.unconstrained;
-  switches.zero_embeddings = config.zero_embeddings == "all"    ? ZeroEmbeddings::kAll
-                             : config.zero_embeddings == "root" ? ZeroEmbeddings::kRoot
-                             : config.zero_embeddings == "leaf" ? ZeroEmbeddings::kLeaf
-                                                                : ZeroEmbeddings::kNone;
+  switches.zero_embeddings = config.zero_embeddings;
   return switches;
 }
 

@@ -19,7 +19,7 @@ constexpr int64_t kTracedBytes = 2048;
 
 BatchOptions validation_batches(const TrainConfig& config, const Framing& framing, const ProcessGroup& group) {
   BatchOptions options;
-  options.mode = config.samples == "document" ? SampleMode::PerDocument : SampleMode::Packed;
+  options.mode = config.samples;
   options.rows = config.rows_per_pass(group.world()) * group.world();
   options.context = config.context;
   options.seed = static_cast<uint64_t>(config.seed);

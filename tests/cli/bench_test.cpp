@@ -38,7 +38,7 @@ TEST(Bench, ComparesSeveralBatchesInOneRun) {
   const TemporaryFolder folder;
   const std::string json = (folder.path() / "bench.json").string();
   const auto result = run_program(
-      "bench --preset tiny --what decode --weights bf16,int8 --context 8 --batch 1,3 --rounds 1 --seconds 0 --skip "
+      "bench --preset tiny --what decode --format bf16,int8 --context 8 --batch 1,3 --rounds 1 --seconds 0 --skip "
       "composite,transformer,mamba --json " +
       json);
   ASSERT_EQ(result.exit_code, 0) << result.output;
@@ -50,7 +50,7 @@ TEST(Bench, ComparesSeveralBatchesInOneRun) {
 TEST(Bench, RefusesWhatItDoesNotKnow) {
   expect_user_error("bench --what sleep", "sleep");
   expect_user_error("bench --batch 1,0", "range");
-  expect_user_error("bench --weights int3", "int3");
+  expect_user_error("bench --format int3", "int3");
   expect_user_error("bench --preset tiny --context 0", "--context is 0");
   expect_user_error("bench --preset tiny --context -1", "--context is -1");
   expect_user_error("bench --preset 3n --rounds 1", "3m");

@@ -53,6 +53,9 @@ TEST(Data, MistakesAreTold) {
   expect_user_error(fmt::format("data pack {}/empty.txt --out {}/a.pmshard", here, here), "the corpus is empty");
   expect_user_error(fmt::format("data pack {}/a.jsonl --out {}/a.bin", here, here), ".pmshard");
   expect_user_error(fmt::format("data stat {}/a.jsonl --split-on '\\q'", here), "escape");
+  expect_user_error(fmt::format("data stories {}/s.txt --seed -1", here), "invalid seed '-1'");
+  expect_user_error(fmt::format("data stories {}/s.txt --bytes -5", here), "--bytes is -5");
+  expect_user_error(fmt::format("data stories {}/s.txt --bytes 99999999999999999999", here), "is not a size");
   EXPECT_FALSE(std::filesystem::exists(folder / "a.pmshard"));
 }
 

@@ -1,4 +1,5 @@
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "support/program.h"
 #include "support/temporary_folder.h"
@@ -102,7 +103,9 @@ TEST_F(Generate, RefusesBadOptions) {
   expect_refused("x --top-k -3", "--top-k is -3");
   expect_refused("x --top-p 0", "--top-p is 0");
   expect_refused("x --top-p 1.5 --max-bytes -1", "--max-bytes is -1");
-  expect_refused("x --seed -5", "--seed");
+  expect_refused("x --max-bytes 99999999999999999999", "is not a size");
+  expect_refused("x --max-bytes 1.5", "'1.5' is not a size");
+  expect_refused("x --seed -5", "invalid seed '-5'");
   expect_refused("x --seed 99999999999999999999999", "--seed");
   expect_refused("x --stop ''", "stop string is empty");
   expect_refused("x --prompt-file a.txt", "given twice");
@@ -146,6 +149,15 @@ TEST(New, MakesModelsOfEveryArchitecture) {
   expect_user_error(fmt::format("new tiny '{}' --arch llama", (folder / "x").string()), "--arch is 'llama'");
   expect_user_error(fmt::format("new tiny '{}' --seed 1.5", (folder / "x").string()), "--seed");
   EXPECT_FALSE(std::filesystem::exists(folder / "x"));
+}
+
+// Refused before the layers are built: they would take gigabytes.
+TEST_F(Generate, RefusesAConfigFarLargerThanTheWeights) {
+  nlohmann::json config = nlohmann::json::parse(std::ifstream(model() + "/config.json"));
+  config["num_hidden_layers"] = config["memory_write_period"] = 65'536;
+  config.erase("layer_types");
+  std::ofstream(model() + "/config.json") << config;
+  expect_refused("x", "the files do not belong together");
 }
 
 }  // namespace

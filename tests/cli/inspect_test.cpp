@@ -43,6 +43,7 @@ TEST_F(Inspect, RefusesBadInput) {
   const std::string start =
       fmt::format("inspect '{}' '{}' --out '{}' ", file("model"), file("text.txt"), file("p.html"));
   expect_user_error(start + "--limit 0", "--limit is 0");
+  expect_user_error(start + "--limit 5G", "--limit is 5000000000");  // a size as in the other commands
   expect_user_error(start + "--limit 99999999999", "--limit is 99999999999");
   expect_user_error(start + "--slots 9.0", "levels of this model");
   expect_user_error(start + "--slots root", "expected LEVEL.GROUP");

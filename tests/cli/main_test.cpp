@@ -39,6 +39,7 @@ TEST(Program, ShowsHelpWithoutACommand) {
 TEST(Program, SuggestsTheNearestCommandAndOption) {
   expect_user_error("inof", "unknown command 'inof'; did you mean 'info'?");
   expect_user_error("zzzzzz", "unknown command 'zzzzzz'; see 'pmnet --help'");
+  expect_user_error("generate m --temp 0.5", "unknown option '--temp'; did you mean '--temperature'?");
   expect_user_error("info --machin", "unknown option '--machin'; did you mean '--machine'?");
   expect_user_error("info --thread=2 --machine", "unknown option '--thread'; did you mean '--threads'?");
   expect_user_error("--versoin", "did you mean '--version'?");

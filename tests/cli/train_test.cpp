@@ -164,6 +164,21 @@ TEST(Train, ExitCodesAndMessagesOfMistakes) {
   EXPECT_EQ(read, expected) << "what is printed is a run file";
 }
 
+TEST(Train, ReadsTextLikeTheOtherCommands) {
+  const ProgramResult printed = run_program(
+      "train --split-on '\\n\\n' --prompt-field q --completion-field a --skip-bad --arch mamba --print-config");
+  TrainConfig read, expected;
+  read_run_text(read, printed.output, "printed");
+  expected.read.split_on = "\n\n";
+  expected.read.prompt_field = "q";
+  expected.read.completion_field = "a";
+  expected.read.skip_bad_records = true;
+  expected.architecture = Architecture::kMamba;
+  EXPECT_EQ(read, expected) << printed.output;
+  expect_user_error("train --split-on '\\q' --print-config", "--split-on '\\q' has an unknown escape");
+  expect_user_error("train --arch mambo --print-config", "did you mean 'mamba'?");
+}
+
 TEST(Train, DryRunEstimatesAndExportTakesTheModel) {
   Program program;
   program.config.steps = 4;

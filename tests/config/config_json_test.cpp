@@ -84,12 +84,14 @@ TEST(ConfigJson, WrittenKeysAreThoseOfTheAuthorsFile) {
                           "vocab_size"}) {
     EXPECT_TRUE(written.contains(key)) << key;
   }
-  EXPECT_FALSE(written.contains("pmnet_memory_modules"));  // not a published key: only written when false
+  for (const char* key : {"pmnet_memory_modules", "memory_embedding_std"})  // not published: unless default
+    EXPECT_FALSE(written.contains(key)) << key;
 }
 
-TEST(ConfigJson, OurOwnSwitchRoundTrips) {
+TEST(ConfigJson, KeysThatAreNotPublishedRoundTrip) {
   PmnetConfig config = preset("tiny");
   config.memory_modules = false;
+  config.memory_embedding_std = 0.5;
   config.bos_token_id = 256;
   config.eos_token_id = 257;
   config.pad_token_id = 258;
@@ -110,7 +112,7 @@ TEST(ConfigJson, LayerTypesFollowFromTheWindowKeysWhenAbsent) {
   config["sliding_window"] = 32;
   config.erase("use_sliding_window");
   config.erase("max_window_layers");
-  EXPECT_EQ(error_of(config), "config.json: 2 problems: use_sliding_window is missing; max_window_layers is missing.");
+  EXPECT_EQ(error_of(config), "config.json: 2 problems: use_sliding_window is missing; max_window_layers is missing");
 }
 
 // Values that are wrong for nearly every field, and the few fields each of them is right for.
@@ -190,17 +192,17 @@ TEST(ConfigJson, ReportsEveryProblemAtOnce) {
   bad.erase("memory_cumsum");
   EXPECT_EQ(
       error_of(bad),
-      "config.json: 6 problems: hidden_act must be \"silu\", not \"gelu\"; memory_cumsum is missing; rope_scaling "
-      "must be null: no scaling is implemented; hidden_size must be between 1 and 16777216, not 0; "
-      "num_attention_heads must be a multiple of num_key_value_heads, and 12 is not one of 5; head_dim must be "
-      "even for the rotary embedding, not 63.");
+      "config.json: 6 problems: hidden_act is \"gelu\", expected \"silu\"; memory_cumsum is missing; rope_scaling "
+      "must be null: no scaling is implemented; hidden_size is 0, expected 1 to 16777216; num_attention_heads is 12, "
+      "expected a multiple of num_key_value_heads = 5; head_dim is 63, expected an even number");
 }
 
 TEST(ConfigJson, RefusesTheWrongKindOfFile) {
   EXPECT_NE(user_error_of([] { parse_config("[]", "x"); }).find("one JSON object"), std::string::npos);
   EXPECT_NE(user_error_of([] { parse_config("{\"hidden_act\":\"silu\"}", "x"); }).find("model_type"),
             std::string::npos);
-  EXPECT_NE(error_of({{"model_type", "gpt2"}, {"hidden_act", "silu"}}).find("not \"gpt2\""), std::string::npos);
+  EXPECT_NE(error_of({{"model_type", "gpt2"}, {"hidden_act", "silu"}}).find("model_type is \"gpt2\""),
+            std::string::npos);
   std::string text = to_json(preset("tiny"));
   EXPECT_NE(user_error_of([&] { parse_config("\xEF\xBB\xBF" + text, "x"); }).find("byte order mark"),
             std::string::npos);
@@ -219,13 +221,23 @@ TEST(ConfigJson, UnknownKeysAreWarnings) {
   EXPECT_NE(warnings[0].find("did you mean 'num_memory'"), std::string::npos) << warnings[0];
 }
 
+// A key that could not be read is reported once, and is not judged by its default as well.
+TEST(ConfigJson, AKeyIsReportedOnce) {
+  json bad = published_119m();
+  bad["num_attention_heads"] = "twelve";
+  bad["num_memory"] = nullptr;
+  EXPECT_EQ(error_of(bad),
+            "config.json: 2 problems: num_attention_heads is \"twelve\", expected an integer; num_memory is null, "
+            "expected an integer");
+}
+
 TEST(ConfigJson, LayerTypesMustFitTogether) {
   json config = published_119m();
   config["use_sliding_window"] = false;
   EXPECT_NE(error_of(config).find("although use_sliding_window is false"), std::string::npos);
   config = published_119m();
   config["layer_types"].push_back("full_attention");
-  EXPECT_NE(error_of(config).find("12 entries, not 13"), std::string::npos);
+  EXPECT_NE(error_of(config).find("layer_types has 13 entries, expected num_hidden_layers = 12"), std::string::npos);
   config["layer_types"][0] = "chunked_attention";
   EXPECT_NE(error_of(config).find("chunked_attention"), std::string::npos);
 }

@@ -51,13 +51,13 @@ TEST(PmnetConfig, BinaryVariantNeedsTheIds) {
   PmnetConfig config = preset("tiny");
   config.bos_token_id = 256;
   config.eos_token_id = 257;
-  EXPECT_TRUE(config.problems().empty());
+  EXPECT_TRUE(problems(config).empty());
   config.vocab_size = 258;
-  EXPECT_TRUE(config.problems().empty());
+  EXPECT_TRUE(problems(config).empty());
   config.vocab_size = 257;
-  EXPECT_EQ(only_problem(config), "eos_token_id must be 0 to vocab_size - 1 = 256, not 257");
+  EXPECT_EQ(only_problem(config), "eos_token_id is 257, expected 0 to vocab_size - 1 = 256");
   config.vocab_size = 255;
-  EXPECT_EQ(only_problem(config), "vocab_size must be between 256 and 16777216, not 255");
+  EXPECT_EQ(only_problem(config), "vocab_size is 255, expected 256 to 16777216");
 }
 
 TEST(PmnetConfig, NumbersThatAreNoNumbers) {
@@ -73,6 +73,15 @@ TEST(PmnetConfig, NumbersThatAreNoNumbers) {
   }
 }
 
+// Decoding keeps w keys and values per layer.
+TEST(PmnetConfig, TheWindowIsLimited) {
+  PmnetConfig config = preset("tiny");
+  config.sliding_window = kMaxWindow;
+  EXPECT_TRUE(problems(config).empty());
+  config.sliding_window = kMaxPosition;
+  EXPECT_EQ(only_problem(config), "sliding_window is 2147483647, expected 1 to 1048576");
+}
+
 TEST(PmnetConfig, EmptyConfigsNameEverySize) {
   EXPECT_GE(problems(PmnetConfig{}).size(), 11u);
   EXPECT_GE(problems(TransformerConfig{}).size(), 6u);
@@ -82,10 +91,10 @@ TEST(PmnetConfig, EmptyConfigsNameEverySize) {
 TEST(MambaConfig, InnerWidthIsAMultiple) {
   MambaConfig config = mamba_like(preset("tiny"));
   config.intermediate_size += 1;
-  EXPECT_NE(only_problem(config).find("expand times hidden_size"), std::string::npos);
+  EXPECT_NE(only_problem(config).find("a multiple of hidden_size"), std::string::npos);
   config = mamba_like(preset("tiny"));
   config.time_step_min = 0.5;
-  EXPECT_EQ(only_problem(config), "time_step_min = 0.5 must not be above time_step_max = 0.1");
+  EXPECT_EQ(only_problem(config), "time_step_min is 0.5, expected at most time_step_max = 0.1");
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ double relative_difference(const ModelConfig& config, double parameters) {
 TEST(Presets, AllAreSoundAndRoundTrip) {
   for (const std::string& name : preset_names()) {
     const PmnetConfig config = preset(name);
-    EXPECT_TRUE(config.problems().empty()) << name;
+    EXPECT_TRUE(problems(config).empty()) << name;
     const ParsedConfig parsed = parse_config(to_json(config), name);
     EXPECT_EQ(std::get<PmnetConfig>(parsed.config), config) << name;
     EXPECT_TRUE(parsed.warnings.empty()) << name;

@@ -106,7 +106,7 @@ TEST(Permutation, IsABijectionForEverySizeAndChangesWithTheKey) {
 TEST(Batcher, PackedEpochHasEveryTokenAsTargetOnce) {
   const Texts data(uneven_sizes(60));
   for (const int64_t context : {1, 3, 16, 100, 5000}) {
-    Batcher batcher(data.set, options_for(SampleMode::Packed, 1, context));
+    Batcher batcher(data.set, options_for(SampleMode::kPacked, 1, context));
     for (int epoch = 0; epoch < 2; ++epoch) {
       std::multiset<int64_t> targets;
       for (uint64_t i = 0; i < batcher.samples_per_epoch(); ++i)
@@ -118,7 +118,7 @@ TEST(Batcher, PackedEpochHasEveryTokenAsTargetOnce) {
 
 TEST(Batcher, PackedRowsAreStretchesOfWholeDocumentsInAShuffledOrder) {
   const Texts data(uneven_sizes(40));
-  BatchOptions options = options_for(SampleMode::Packed, 1, 100'000);  // one row holds the whole epoch
+  BatchOptions options = options_for(SampleMode::kPacked, 1, 100'000);  // one row holds the whole epoch
   Batcher batcher(data.set, options);
   ASSERT_EQ(batcher.samples_per_epoch(), 1u);
   std::vector<std::vector<size_t>> orders;
@@ -147,7 +147,7 @@ TEST(Batcher, PackedRowsAreStretchesOfWholeDocumentsInAShuffledOrder) {
 
 TEST(Batcher, PerDocumentRowsStayInsideADocumentAndCoverIt) {
   const Texts data(uneven_sizes(50));
-  Batcher batcher(data.set, options_for(SampleMode::PerDocument, 1));
+  Batcher batcher(data.set, options_for(SampleMode::kPerDocument, 1));
   std::multiset<int64_t> targets;
   for (uint64_t i = 0; i < batcher.samples_per_epoch(); ++i) {
     const Batch batch = batcher.make(static_cast<int64_t>(i));
@@ -165,7 +165,7 @@ TEST(Batcher, PerDocumentRowsStayInsideADocumentAndCoverIt) {
 
 TEST(Batcher, CarryRowsWalkDocumentsWindowByWindow) {
   const Texts data(uneven_sizes(30));
-  const BatchOptions options = options_for(SampleMode::Carry);
+  const BatchOptions options = options_for(SampleMode::kCarry);
   Batcher batcher(data.set, options);
   std::vector<std::vector<int64_t>> walked(options.rows);
   std::map<std::vector<int64_t>, int> finished;
@@ -195,7 +195,7 @@ TEST(Batcher, CarryRowsWalkDocumentsWindowByWindow) {
 
 TEST(Batcher, CarryGivesOneLongDocumentToAllRowsInParts) {
   const Texts data({4000});
-  Batcher batcher(data.set, options_for(SampleMode::Carry));
+  Batcher batcher(data.set, options_for(SampleMode::kCarry));
   const int64_t steps = batcher.steps_per_epoch();
   std::multiset<int64_t> targets;
   for (int64_t step = 0; step < steps; ++step) {
@@ -210,7 +210,7 @@ TEST(Batcher, CarryGivesOneLongDocumentToAllRowsInParts) {
 
 TEST(Batcher, AnyStepCanBeMadeDirectly) {
   const Texts data(uneven_sizes(25), {1, 2, 0.5});
-  for (const SampleMode mode : {SampleMode::Packed, SampleMode::PerDocument, SampleMode::Carry}) {
+  for (const SampleMode mode : {SampleMode::kPacked, SampleMode::kPerDocument, SampleMode::kCarry}) {
     const BatchOptions options = options_for(mode);
     Batcher straight(data.set, options);
     std::vector<uint64_t> hashes;
@@ -227,7 +227,7 @@ TEST(Batcher, AnyStepCanBeMadeDirectly) {
 
 TEST(Batcher, RanksTakeSlicesOfTheSameBatch) {
   const Texts data(uneven_sizes(25), {1, 3});
-  for (const SampleMode mode : {SampleMode::Packed, SampleMode::PerDocument, SampleMode::Carry}) {
+  for (const SampleMode mode : {SampleMode::kPacked, SampleMode::kPerDocument, SampleMode::kCarry}) {
     BatchOptions options = options_for(mode, 12);
     Batcher whole(data.set, options);
     for (const int world : {2, 3, 12}) {
@@ -259,7 +259,7 @@ TEST(Batcher, RanksTakeSlicesOfTheSameBatch) {
 
 TEST(Batcher, SeedAndStageChangeTheOrder) {
   const Texts data(uneven_sizes(25));
-  BatchOptions options = options_for(SampleMode::Packed);
+  BatchOptions options = options_for(SampleMode::kPacked);
   const uint64_t hash = Batcher(data.set, options).make(0).hash;
   options.seed = 6;
   EXPECT_NE(Batcher(data.set, options).make(0).hash, hash);
@@ -270,7 +270,7 @@ TEST(Batcher, SeedAndStageChangeTheOrder) {
 
 TEST(Batcher, LaterStageStartsAtItsFirstStep) {
   const Texts data(uneven_sizes(25));
-  BatchOptions options = options_for(SampleMode::Packed);
+  BatchOptions options = options_for(SampleMode::kPacked);
   const Batch early = Batcher(data.set, options).make(0);
   options.first_step = 50;
   const Batch late = Batcher(data.set, options).make(50);
@@ -300,7 +300,7 @@ TEST(Batcher, PromptsAndFramesAreNotScored) {
   spec.sources = {{{folder / "a.jsonl"}, 1}};
   spec.cache_folder = folder / "cache";
   const auto set = std::make_shared<const DocumentSet>(open_corpus(spec).train);
-  const Batch batch = Batcher(set, options_for(SampleMode::PerDocument, 1, 12)).make(0);
+  const Batch batch = Batcher(set, options_for(SampleMode::kPerDocument, 1, 12)).make(0);
   EXPECT_EQ(batch.ids, (std::vector<int64_t>{kBos, 'a', 's', 'k', ' ', 'y', 'e', 's', kEos, kPad, kPad, kPad, kPad}));
   EXPECT_EQ(batch.loss_mask, (std::vector<uint8_t>{0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0}));
   EXPECT_EQ(batch.lengths[0], 8);
@@ -308,7 +308,7 @@ TEST(Batcher, PromptsAndFramesAreNotScored) {
 
 TEST(Batcher, SingleEpochShowsEachWindowOnceAndThenNothing) {
   const Texts data(uneven_sizes(25), {1, 7});
-  BatchOptions options = options_for(SampleMode::PerDocument, 7);
+  BatchOptions options = options_for(SampleMode::kPerDocument, 7);
   options.single_epoch = true;
   options.shuffle = false;
   Batcher batcher(data.set, options);
@@ -323,7 +323,7 @@ TEST(Batcher, SingleEpochShowsEachWindowOnceAndThenNothing) {
 
 TEST(Batcher, ImpossibleSettingsAreRefused) {
   const Texts data({10});
-  BatchOptions options = options_for(SampleMode::Packed);
+  BatchOptions options = options_for(SampleMode::kPacked);
   options.world = 3;
   expect_mentions(user_error_of([&] { Batcher(data.set, options); }), {"4 rows", "3 processes"});
   options.world = 1;
@@ -334,7 +334,7 @@ TEST(Batcher, ImpossibleSettingsAreRefused) {
 
 TEST(BatchQueue, DeliversTheSameBatchesFromAnyStart) {
   const Texts data(uneven_sizes(25));
-  for (const SampleMode mode : {SampleMode::Packed, SampleMode::Carry}) {
+  for (const SampleMode mode : {SampleMode::kPacked, SampleMode::kCarry}) {
     const BatchOptions options = options_for(mode);
     Batcher direct(data.set, options);
     for (const int64_t start : {0, 1, 17, 63}) {
@@ -350,7 +350,7 @@ TEST(BatchQueue, DeliversTheSameBatchesFromAnyStart) {
 
 TEST(BatchQueue, FaultOfTheReaderReachesTheCaller) {
   const Texts data(uneven_sizes(25));
-  BatchQueue queue(Batcher(data.set, options_for(SampleMode::Packed)), 0, 2);
+  BatchQueue queue(Batcher(data.set, options_for(SampleMode::kPacked)), 0, 2);
   queue.next();
   const std::string shard = data.set->sources[0].shard->path();
   fs::resize_file(shard, 1);

@@ -44,7 +44,7 @@ TEST(HoldOut, ByHashIsDisjointCompleteAndStable) {
   const TemporaryFolder folder;
   write_file(folder / "a.jsonl", numbered_lines(2000));
   CorpusSpec spec = spec_for(folder, {"a.jsonl"});
-  spec.hold_out = {HoldOut::By::Hash, 0.1, {}};
+  spec.hold_out = {HoldOut::By::kHash, 0.1, {}};
   const Corpus corpus = open_corpus(spec);
   const auto train = texts_of(corpus.train), held_out = texts_of(corpus.held_out);
   EXPECT_EQ(train.size() + held_out.size(), 2000u);
@@ -63,7 +63,7 @@ TEST(HoldOut, EqualDocumentsFallOnTheSameSide) {
   const TemporaryFolder folder;
   write_file(folder / "a.jsonl", numbered_lines(300) + numbered_lines(300));
   CorpusSpec spec = spec_for(folder, {"a.jsonl"});
-  spec.hold_out = {HoldOut::By::Hash, 0.3, {}};
+  spec.hold_out = {HoldOut::By::kHash, 0.3, {}};
   const Corpus corpus = open_corpus(spec);
   for (const std::string& text : texts_of(corpus.held_out)) EXPECT_EQ(texts_of(corpus.train).count(text), 0u);
 }
@@ -73,7 +73,7 @@ TEST(HoldOut, ByPath) {
   for (int i = 0; i < 5; ++i)
     write_file(folder / ("in/part-" + std::to_string(i) + ".txt"), "text " + std::to_string(i));
   CorpusSpec spec = spec_for(folder, {"in"});
-  spec.hold_out = {HoldOut::By::Path, 0, {"part-4*", "*/in/part-0.txt"}};
+  spec.hold_out = {HoldOut::By::kPath, 0, {"part-4*", "*/in/part-0.txt"}};
   const Corpus corpus = open_corpus(spec);
   EXPECT_EQ(texts_of(corpus.held_out), (std::multiset<std::string>{"text 0", "text 4"}));
   EXPECT_EQ(corpus.train.documents(), 3u);
@@ -89,7 +89,7 @@ TEST(HoldOut, TailCutsEachDocumentAtACharacter) {
   for (int i = 0; i < 101; ++i) text += "ä😀";
   write_file(folder / "a.txt", text);
   CorpusSpec spec = spec_for(folder, {"a.txt"});
-  spec.hold_out = {HoldOut::By::Auto, 0.1, {}};  // one document: Auto takes tails
+  spec.hold_out = {HoldOut::By::kAuto, 0.1, {}};  // one document: Auto takes tails
   const Corpus corpus = open_corpus(spec);
   const std::string train = *texts_of(corpus.train).begin(), held_out = *texts_of(corpus.held_out).begin();
   EXPECT_EQ(train + held_out, text);
@@ -117,7 +117,7 @@ TEST(Corpus, BadSettingsAreRefused) {
   spec.sources[0].weight = -1;
   expect_mentions(user_error_of([&] { open_corpus(spec); }), {"weight", "-1"});
   spec.sources[0].weight = 1;
-  spec.hold_out = {HoldOut::By::Hash, 1.5, {}};
+  spec.hold_out = {HoldOut::By::kHash, 1.5, {}};
   expect_mentions(user_error_of([&] { open_corpus(spec); }), {"1.5", "between 0 and 1"});
   expect_mentions(user_error_of([&] { open_corpus({}); }), {"no data"});
 }

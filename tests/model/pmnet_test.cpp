@@ -79,6 +79,17 @@ TEST(PMNetParameters, CountAsPublished) {
   }
 }
 
+TEST(PMNetParameters, MemoryEmbeddingsHaveTheirStandardDeviation) {
+  for (const double std : {0.0, 0.02, 0.5}) {
+    PmnetConfig c = preset("tiny");
+    c.memory_embedding_std = std;
+    PMNet model(c, at::kFloat);
+    model.initialize(3);
+    for (const auto& embedding : model.memory_embeddings)
+      EXPECT_NEAR(embedding.std().item<double>(), std, 0.15 * std) << embedding.sizes();
+  }
+}
+
 TEST(PMNetInitialization, IsTheSpecifiedOneAndDependsOnTheSeedAlone) {
   PmnetConfig c = preset("1m");
   c.initializer_range = 0.05;

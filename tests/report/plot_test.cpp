@@ -19,8 +19,8 @@ LineChart example() {
   chart.title = "it's `date` $HOME \"loss\"";
   chart.x_label = "position";
   chart.y_label = "bits per byte";
-  chart.x_scale = Scale::Log2;
-  chart.y_scale = Scale::Log10;
+  chart.x_scale = Scale::kLog2;
+  chart.y_scale = Scale::kLog10;
   Series line{"first", {1, 2, 4, 8}, {3, 2, NAN, 1}, {2.5, 1.5, NAN, 0.5}, {3.5, 2.5, NAN, 1.5}};
   Series point{"single", {0, 4}, {1, 2}};
   chart.series = {line, point};

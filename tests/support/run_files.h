@@ -35,7 +35,7 @@ struct RunFiles {
     config.init = (std::filesystem::path(PMNET_FIXTURES) / fixture).string();
     config.dropout = fixture == "mamba" ? -1 : 0.1;
     config.inputs = {(folder / "text.txt").string()};
-    config.split_on = "\n\n";
+    config.read.split_on = "\n\n";
     config.cache = (folder / "cache").string();
     config.batch = 4;
     config.context = 48;

@@ -189,10 +189,10 @@ TEST(Run, RefusesBeforeTheFirstStepWhatCannotWork) {
   config.context = config.batch = 1 << 20;
   expect(config, "--force");
   config = files.config;
-  config.architecture = "mamba";
+  config.architecture = Architecture::kMamba;
   expect(config, "leave model.arch out");
   config = files.config;
-  config.device = "cuda";
+  config.device = Device::kCuda;
   if (!at::hasCUDA()) expect(config, "no CUDA device");
   EXPECT_FALSE(fs::exists(out)) << "nothing of a run that never began";
 

@@ -176,7 +176,7 @@ TEST(Trainer, TwoRanksEqualOneWhenMemoryIsCarried) {
 // With weights that never change, samples that carry their memory are one long text cut into pieces.
 TEST(Trainer, CarriedSamplesAreOneLongText) {
   RunFiles files;
-  files.config.split_on = "";
+  files.config.read.split_on = "";
   files.config.carry = true;
   files.config.accumulation = 2;
   files.config.learning_rate = 0;
@@ -246,8 +246,8 @@ TEST(Trainer, PromptsAreNotTrainedOn) {
   RunFiles files;
   std::ofstream(files.folder / "pairs.jsonl") << "{\"prompt\": \"abcdefgh\", \"completion\": \"xyz\"}\n";
   files.config.inputs = {(files.folder / "pairs.jsonl").string()};
-  files.config.samples = "document";
-  files.config.hold_out = "none";
+  files.config.samples = SampleMode::kPerDocument;
+  files.config.hold_out.by = HoldOut::By::kNone;
   ProcessGroup group;
   Rank rank(files.config, group);
   EXPECT_EQ(rank.step().scored, 4 * 4);  // three bytes and EOS in each of four rows

@@ -1,4 +1,4 @@
-#include "config/option_value.h"
+#include "config/parse_value.h"
 
 #include <array>
 #include <charconv>
@@ -17,9 +17,9 @@ bool parse_value(const std::string& text, double& value) {
   std::string_view digits = text;
   double unit = 1;
   if (!digits.empty()) {
-    const size_t place = std::string_view("kMG").find(digits.back());
+    const size_t place = std::string_view("kKMG").find(digits.back());
     if (place != std::string_view::npos) {
-      unit = std::array{1e3, 1e6, 1e9}[place];
+      unit = std::array{1e3, 1e3, 1e6, 1e9}[place];
       digits.remove_suffix(1);
     }
   }

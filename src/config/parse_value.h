@@ -1,4 +1,4 @@
-// Words of a command line or a file -> values of a field, and back: what all tables of options share.
+// Words of a command line or a file -> values.
 #pragma once
 #include <fmt/ranges.h>
 
@@ -37,12 +37,5 @@ void assign_value(std::vector<T>& into, const std::vector<std::string>& values, 
   for (size_t i = 0; i < values.size(); ++i) assign_value(list[i], {values[i]}, key, where);
   into = std::move(list);
 }
-
-// "key=value"; the value is one word, or a TOML array for a list.
-struct Assignment {
-  std::string key;
-  std::vector<std::string> values;
-};
-Assignment parse_assignment(const std::string& text);
 
 }  // namespace pmnet
