@@ -7,6 +7,7 @@
 #include "base/atomic_folder.h"
 #include "base/error.h"
 #include "config/config_json.h"
+#include "config/costs.h"
 #include "config/presets.h"
 #include "io/checkpoint_files.h"
 #include "model/tensors.h"
@@ -27,6 +28,18 @@ const StoredTensor& scales_of(const TensorSet& set, const std::string& weight, i
   return *scales;
 }
 
+// Checked before anything of the model's size is allocated: a config.json of a kilobyte can describe terabytes. A
+// smaller difference is reported by the names of the tensors.
+void require_parameters(const TensorSet& set, const ModelConfig& config) {
+  double stored = 0;
+  for (const StoredTensor& tensor : set.tensors())
+    stored += static_cast<double>(tensor.info->bytes()) * 8 / static_cast<double>(bits_of(tensor.info->dtype));
+  const auto parameters = static_cast<double>(parameter_count(config));
+  if (parameters > 2 * stored)
+    fail("{}: holds {:.0f} weights, and config.json describes a model of {:.0f}; the files do not belong together",
+         set.path().string(), stored, parameters);
+}
+
 // Everything a model consists of.
 NamedTensors all_tensors(LanguageModel& model) {
   ParameterVisitor layers;
@@ -44,6 +57,7 @@ LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& o
     fail("{} is not a folder; a model is a folder with config.json and model.safetensors", folder.string());
   ParsedConfig parsed = read_config(folder / "config.json");
   const TensorSet set = TensorSet::open(folder);
+  require_parameters(set, parsed.config);
 
   LoadedModel loaded{.model = nullptr, .config = parsed.config, .warnings = std::move(parsed.warnings)};
   loaded.model = make_model(parsed.config, options.dtype);
