@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/amx_guard.h"
-#include "base/error.h"
 #include "base/machine.h"
 #include "cli/commands.h"
 #include "cli/model_info.h"
@@ -49,13 +48,15 @@ struct InfoOptions {
 }  // namespace
 
 void add_info_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("info", "Describe a model or this machine");
+  CLI::App* command = app.add_subcommand("info", "List the presets, describe a model or this machine");
   const auto options = std::make_shared<InfoOptions>();
-  command->add_option("model", options->model, "Preset name or checkpoint folder")->type_name("PRESET|DIR");
-  command->add_flag("--machine", options->machine, "Cores, memory, instruction sets, whether bf16 is usable");
+  command
+      ->add_option("model", options->model,
+                   "Preset, model folder or folder of a training run; without it the presets are listed")
+      ->type_name("PRESET|DIR");
+  command->add_flag("--machine", options->machine, "Describe this machine: cores, memory, instruction sets, bf16");
   command->callback([options] {
-    if (options->model.empty() && !options->machine)
-      fail("'pmnet info' has nothing to describe; name a preset or a checkpoint folder, or give --machine");
+    if (options->model.empty() && !options->machine) print_presets();
     if (options->machine) print_machine_info();
     if (!options->model.empty()) print_model_info(options->model);
   });

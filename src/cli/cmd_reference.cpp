@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "config/reference.h"
 
 namespace pmnet {
 
@@ -69,6 +70,12 @@ void add_reference_command(CLI::App& app) {
   command->add_subcommand("cli", "Every command and every option")->callback([&app] {
     fmt::print("{}", cli_reference(app));
   });
+  const auto add_page = [&](ReferencePage page, const char* help) {
+    command->add_subcommand(enum_name(page), help)->callback([page] { fmt::print("{}", reference_page(page)); });
+  };
+  add_page(ReferencePage::kConfig, "Every key of a model configuration");
+  add_page(ReferencePage::kPresets, "Every preset");
+  add_page(ReferencePage::kTrainingKeys, "Every key of a training run");
 }
 
 }  // namespace pmnet

@@ -3,8 +3,10 @@
 
 namespace pmnet {
 
-// Prints shapes, parameters by part, memory tree, streaming state, cost per byte and training memory of a preset or of
-// the checkpoint in a folder.
-void print_model_info(const std::string& preset_or_dir);
+// Prints the configuration, parameters by part, stored weights, memory tree, streaming state, cost per byte and
+// training memory of a preset, a model folder or the newest checkpoint of a training run.
+void print_model_info(const std::string& preset_or_folder);
+
+void print_presets();
 
 }  // namespace pmnet

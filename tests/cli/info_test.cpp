@@ -1,4 +1,7 @@
+#include <filesystem>
+
 #include "support/program.h"
+#include "support/temporary_folder.h"
 
 namespace pmnet {
 namespace {
@@ -33,8 +36,34 @@ TEST(Info, DescribesCheckpointFoldersOfEveryKind) {
   }
 }
 
+TEST(Info, ListsThePresets) {
+  const ProgramResult result = run_program("info");
+  EXPECT_EQ(result.exit_code, 0);
+  for (const char* row : {"119m       118,970,368", "tiny"})
+    EXPECT_NE(result.output.find(row), std::string::npos) << row << "\n" << result.output;
+}
+
+TEST(Info, CountsTheBytesOfAQuantizedModel) {
+  const TemporaryFolder folder;
+  const std::string model = (folder / "m").string(), small = (folder / "q8").string();
+  ASSERT_EQ(run_program(fmt::format("new tiny '{}'", model)).exit_code, 0);
+  ASSERT_EQ(run_program(fmt::format("quantize '{}' --out '{}'", model, small)).exit_code, 0);
+  const ProgramResult before = run_program(fmt::format("info '{}'", model));
+  const ProgramResult after = run_program(fmt::format("info '{}'", small));
+  EXPECT_EQ(before.output.find("int8"), std::string::npos) << before.output;
+  EXPECT_NE(after.output.find("  int8  "), std::string::npos) << after.output;
+}
+
+TEST(Info, TakesTheFolderOfARun) {
+  const TemporaryFolder folder;
+  const std::string model = (folder / "run" / "ckpt" / "step-00000001").string();
+  std::filesystem::create_directories(folder / "run" / "ckpt");
+  ASSERT_EQ(run_program(fmt::format("new tiny '{}'", model)).exit_code, 0);
+  const ProgramResult result = run_program(fmt::format("info '{}'", (folder / "run").string()));
+  EXPECT_EQ(result.output.find("config.json"), std::string::npos) << result.output;
+}
+
 TEST(Info, RefusesWhatIsNotThere) {
-  expect_user_error("info", "name a preset or a checkpoint folder");
   expect_user_error("info 31m", "'31m' is neither a preset");
   expect_user_error("info 118m", "did you mean '119m'?");
   expect_user_error(fmt::format("info '{}/cli'", PMNET_SOURCE_DIR "/tests"), "config.json");
