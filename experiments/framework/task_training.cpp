@@ -86,7 +86,7 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
 
   void on_warning(const std::string& sentence) override { context_.print("warning: " + sentence); }
 
-  std::optional<Evaluation> evaluate(const LanguageModel& model, int64_t step, StopCheck&) override {
+  std::optional<ValidationResult> evaluate(const LanguageModel& model, int64_t step, StopCheck&) override {
     TaskTraining::Evaluation found;
     try {
       found = training_.evaluate(model, outcome_.stage);
@@ -104,7 +104,7 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
       save_model(context_.folder() / "model", *model_, training_.model);
     }
     if (found.next_stage) outcome_.stage += 1;
-    return Evaluation{.bits_per_byte = std::nullopt, .finished = found.finished};
+    return ValidationResult{.bits_per_byte = std::nullopt, .finished = found.finished};
   }
 
   double seconds() const { return seconds_before_ + steady_seconds() - started_; }

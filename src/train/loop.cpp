@@ -57,7 +57,7 @@ bool TrainingLoop::step(BatchProvider& batches) {
 
 // A stop during an evaluation leaves it pending: the run makes up for it when it resumes.
 void TrainingLoop::evaluate(Evaluator& evaluator) {
-  const std::optional<Evaluation> found = evaluator.evaluate(model_, progress().step, stop_);
+  const std::optional<ValidationResult> found = evaluator.evaluate(model_, progress().step, stop_);
   record_.evaluation_pending = !found.has_value();
   if (!found) return;
   if (found->bits_per_byte) record_.validation_bpb = found->bits_per_byte;

@@ -19,7 +19,7 @@ class BatchProvider {
   virtual std::optional<Batch> next(int64_t step, StopCheck& stop) = 0;
 };
 
-struct Evaluation {
+struct ValidationResult {
   std::optional<double> bits_per_byte;  // of held-out text; checkpoint.keep_best keeps the weights with the lowest
   bool finished = false;                // good enough: training ends here
 };
@@ -28,7 +28,7 @@ class Evaluator {
  public:
   virtual ~Evaluator() = default;
   // Judges the weights after `step` steps. Called on every rank; empty on all of them when one was asked to stop.
-  virtual std::optional<Evaluation> evaluate(const LanguageModel& model, int64_t step, StopCheck& stop) = 0;
+  virtual std::optional<ValidationResult> evaluate(const LanguageModel& model, int64_t step, StopCheck& stop) = 0;
 };
 
 // What else happens during a run. The defaults do nothing.

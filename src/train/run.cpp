@@ -64,7 +64,7 @@ class TrainingRun : public LoopHooks, public Evaluator {
 
   void on_step(const Batch& batch, const StepReport& report, double waited) override;
   void on_warning(const std::string& sentence) override { log_->warn(sentence); }
-  std::optional<Evaluation> evaluate(const LanguageModel& model, int64_t step, StopCheck& stop) override;
+  std::optional<ValidationResult> evaluate(const LanguageModel& model, int64_t step, StopCheck& stop) override;
   void sample();
 
   TrainConfig config_;
@@ -213,8 +213,8 @@ void TrainingRun::on_step(const Batch& batch, const StepReport& report, double w
   if (loop_->due(config_.sample_every) || (last && config_.sample_every > 0)) sample();
 }
 
-std::optional<Evaluation> TrainingRun::evaluate(const LanguageModel& model, int64_t step, StopCheck& stop) {
-  Evaluation evaluation;
+std::optional<ValidationResult> TrainingRun::evaluate(const LanguageModel& model, int64_t step, StopCheck& stop) {
+  ValidationResult evaluation;
   Metrics values;
   if (validation_) {
     evaluation.bits_per_byte = validation_->bits_per_byte(model, stop);

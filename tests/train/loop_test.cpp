@@ -64,11 +64,11 @@ struct SmallRun : BatchProvider, Evaluator, LoopHooks {
     batch.sample_ids.assign(batch.rows, step);
     return batch;
   }
-  std::optional<Evaluation> evaluate(const LanguageModel&, int64_t step, StopCheck&) override {
+  std::optional<ValidationResult> evaluate(const LanguageModel&, int64_t step, StopCheck&) override {
     if (step == interrupted_evaluation) return std::nullopt;
     evaluated.push_back(step);
     stage += 1;
-    return Evaluation{.bits_per_byte = 9.0 - static_cast<double>(step), .finished = step == good_enough_at};
+    return ValidationResult{.bits_per_byte = 9.0 - static_cast<double>(step), .finished = step == good_enough_at};
   }
   void on_warning(const std::string& sentence) override { warnings.push_back(sentence); }
   nlohmann::json extra_state() const override { return {{"stage", stage}}; }
