@@ -33,7 +33,7 @@ class ReadRate {
 
  private:
   at::Tensor buffer_;
-  std::array<std::vector<double>, kernels::kMostStreams> seconds_;
+  std::array<std::vector<double>, kernels::kMaxReadStreams> seconds_;
   size_t turns_ = 0;
 };
 

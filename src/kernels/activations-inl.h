@@ -13,10 +13,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
+// 1 / (1 + exp(-x)). hn::Exp is defined up to 104, where it is already infinite; beyond 177 its exponent would wrap
+// around and sigmoid(-200) would be 1 instead of 0.
 HWY_INLINE FloatVec sigmoid(FloatVec x) {
   const Floats d;
   const auto one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Neg(x))));
+  return hn::Div(one, hn::Add(one, hn::Exp(d, hn::Min(hn::Set(d, 104.0f), hn::Neg(x)))));
 }
 
 struct Silu {

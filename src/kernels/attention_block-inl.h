@@ -19,14 +19,14 @@ namespace pmnet::kernels::HWY_NAMESPACE {
 using Bits = hn::RebindToUnsigned<Floats>;
 
 constexpr int64_t kQueries = 64;  // of a block
-constexpr int64_t kKeys = 192;    // at once: queries of a block with a window of 128 see 191
+constexpr int64_t kKeys = 192;    // of a part; a block of 64 queries with a window of 128 sees 191
 
-// Some queries of a head and some of the keys they see. Tables are [key, query]: keys and values are then read where
-// they lie, only the few queries are transposed, and a softmax takes no sum over the lanes of a register.
+// Some queries of a head and a part of the keys they see. Tables of scores are [key, query], a lane per query: keys and
+// values are read in place, only the few queries are transposed, and softmax needs no sum over lanes.
 struct AttentionBlock {
   const AttentionHead& head;
   int64_t first_query, num_queries;
-  int64_t position;  // of the first query among the keys
+  int64_t position;  // index of the key that belongs to the first query
   int64_t first_key, num_keys = 0;
   HWY_ALIGN uint32_t low[kQueries] = {}, high[kQueries] = {};  // the queries' hashes for dropout
 
@@ -41,7 +41,7 @@ struct AttentionBlock {
     }
   }
 
-  // Goes on to the keys after these; false if no query sees any.
+  // Advances to the next part of the keys; false if no query of the block sees any of them.
   bool NextKeys() {
     first_key += num_keys;
     num_keys = std::min(kKeys, position + num_queries - first_key);
@@ -50,7 +50,7 @@ struct AttentionBlock {
 
   // to [width, query] = from [query, width]
   void Transpose(const float* from, float* to) const {
-    constexpr int64_t kLine = 16;  // so that whole cache lines are written
+    constexpr int64_t kLine = 16;  // floats of a cache line: whole lines are written
     from += first_query * head.query_stride;
     for (int64_t first = 0; first < num_queries; first += kLine)
       for (int64_t d = 0; d < head.width; ++d)
@@ -76,21 +76,23 @@ struct AttentionBlock {
                head.query_stride, out + first_key * head.key_stride, head.key_stride, /*accumulate=*/true);
   }
 
-  // body(key, seen) for every key: which of the vector of queries that begins with `query` see it.
+  // Calls body(key, seen) for every key of the part; `seen` masks the queries of the vector starting at `query` whose
+  // window contains the key.
   template <class Body>
   HWY_INLINE void ForEachKey(size_t query, const Body& body) const {
     const Bits bits;
     constexpr int64_t kNoWindow = int64_t{1} << 31;
     const int64_t window = head.window > 0 ? std::min(head.window, kNoWindow) : kNoWindow;
     for (int64_t key = 0; key < num_keys; ++key) {
-      // A key that is yet to come has a negative age: larger than any window as an unsigned number.
+      // A key in the future has a negative age, which as an unsigned number is larger than any window: one comparison
+      // tests both ends.
       const auto age = hn::Iota(bits, static_cast<uint32_t>(position + query - first_key - key));
       body(key, hn::RebindMask(Floats(), hn::Lt(age, hn::Set(bits, static_cast<uint32_t>(window)))));
     }
   }
 };
 
-// What dropout multiplies the entries of a vector of queries by.
+// The dropout factor, 0 or 1/(1-p), for a vector of queries and one key: survives() of kernels/dropout_bits.h.
 class Dropout {
  public:
   HWY_INLINE Dropout(const AttentionBlock& block, size_t query)
@@ -102,9 +104,9 @@ class Dropout {
   HWY_INLINE FloatVec operator()(int64_t key) const {
     const Bits bits;
     if (head_.drop_threshold == 0) return hn::Set(Floats(), 1.0f);
-    auto x = hn::Add(hn::Set(bits, static_cast<uint32_t>(first_position_ + key) * 0x9E3779B1u), low_);
-    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(bits, 0x21F0AAADu));
-    x = hn::Mul(hn::Xor(hn::Xor(x, hn::ShiftRight<15>(x)), high_), hn::Set(bits, 0x735A2D97u));
+    auto x = hn::Add(hn::Set(bits, static_cast<uint32_t>(first_position_ + key) * kKeyMultiplier), low_);
+    x = hn::Mul(hn::Xor(x, hn::ShiftRight<16>(x)), hn::Set(bits, kRoundMultiplier1));
+    x = hn::Mul(hn::Xor(hn::Xor(x, hn::ShiftRight<15>(x)), high_), hn::Set(bits, kRoundMultiplier2));
     x = hn::Xor(x, hn::ShiftRight<15>(x));
     const auto drops = hn::Lt(x, hn::Set(bits, head_.drop_threshold));
     return hn::IfThenZeroElse(hn::RebindMask(Floats(), drops), hn::Set(Floats(), head_.keep_scale));

@@ -13,7 +13,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-// The inputs that step t sees, oldest first; those of negative steps are in the past.
+// Pointers to the K inputs of step t, oldest first; inputs of negative steps come from `past`.
 void FindInputs(const ConvShape& s, const ConvInputs& in, int64_t t, std::vector<const float*>& found) {
   for (int64_t k = 0; k < s.kernel; ++k) {
     const int64_t step = t - s.kernel + 1 + k;
@@ -21,6 +21,7 @@ void FindInputs(const ConvShape& s, const ConvInputs& in, int64_t t, std::vector
   }
 }
 
+// The sum before silu, for one vector of channels.
 template <class Io>
 HWY_INLINE FloatVec Convolve(const ConvShape& s, const ConvInputs& in, const std::vector<const float*>& inputs,
                              int64_t channel, Io io) {
@@ -41,7 +42,8 @@ void CausalConv(const ConvShape& s, const ConvInputs& in, float* y) {
   }
 }
 
-// Goes back in time: the gradient of x_t needs those of the sums at t .. t+K-1, which a ring of K rows holds.
+// Goes back in time. The gradient of x_t needs the gradients of the sums at t .. t+K-1, which a ring buffer of K rows
+// holds. Steps before 0 are the gradient of `past`.
 void CausalConvBackward(const ConvShape& s, const ConvInputs& in, const float* grad_y, const ConvGradients& grads) {
   const Floats f;
   const int64_t K = s.kernel, E = s.num_channels, lanes = hn::Lanes(f);

@@ -10,7 +10,7 @@ struct ConvShape {
   int64_t num_channels;  // E
   int64_t kernel;        // K
   int64_t input_stride;  // floats from x_t to x_{t+1}
-  int64_t begin, end;
+  int64_t begin, end;    // channels of this call
 };
 
 // One row: x [T,E] in steps of input_stride, past [K-1,E] (what came before x, oldest first); and the weights
@@ -19,7 +19,7 @@ struct ConvInputs {
   const float *x, *past, *weight, *bias;
 };
 
-// x [T,E], the rest as above; weight and bias hold what this row contributes, bias may be null.
+// x [T,E], the rest as above. weight and bias receive the contribution of this row; bias may be null.
 struct ConvGradients {
   float *x, *past, *weight, *bias;
 };

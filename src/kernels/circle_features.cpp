@@ -1,36 +1,17 @@
 #include "kernels/circle_features.h"
 
 #include <algorithm>
-#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/circle_features.cpp"
 #include <hwy/foreach_target.h>
 // After foreach_target.h.
 #include "kernels/simd-inl.h"
-#include "kernels/turns-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-void RadiansToTurns(int64_t count, const float* radians, int64_t* turns) {
-  const Longs i;
-  const size_t lanes = hn::Lanes(i);
-  const auto convert = [](const float* p) HWY_ATTR {
-    const Doubles d;
-    return round_to_turns(hn::Mul(hn::PromoteTo(d, hn::LoadU(HalfFloats(), p)), hn::Set(d, kTurnsPerRadian)));
-  };
-  int64_t at = 0;
-  for (; at + static_cast<int64_t>(lanes) <= count; at += lanes) hn::StoreU(convert(radians + at), i, turns + at);
-  if (at < count) {
-    HWY_ALIGN float in[HWY_MAX_BYTES / sizeof(float)] = {};
-    HWY_ALIGN int64_t out[HWY_MAX_BYTES / sizeof(int64_t)];
-    std::memcpy(in, radians + at, (count - at) * sizeof(float));
-    hn::StoreU(convert(in), i, out);
-    std::memcpy(turns + at, out, (count - at) * sizeof(int64_t));
-  }
-}
-
+// sin and cos of 32-bit turns: 2^31 is half a turn, which sincos_half_turns counts in.
 HWY_INLINE SinCos sincos_turns(hn::Vec<hn::RebindToSigned<Floats>> turns) {
   const Floats d;
   return sincos_half_turns(hn::Mul(hn::ConvertTo(d, turns), hn::Set(d, 0x1p-31f)));
@@ -89,14 +70,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace pmnet::kernels {
 
-HWY_EXPORT(RadiansToTurns);
 HWY_EXPORT(CircleFeatures);
 HWY_EXPORT(CircleFeaturesBackward);
 HWY_EXPORT(SumByGroup);
-
-void radians_to_turns(int64_t count, const float* radians, int64_t* turns) {
-  HWY_DYNAMIC_DISPATCH(RadiansToTurns)(count, radians, turns);
-}
 
 void circle_features(int64_t tokens, int64_t num_slots, int64_t size, const int32_t* path, const int32_t* anchors,
                      const int64_t* group, float* features) {

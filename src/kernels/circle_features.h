@@ -4,9 +4,6 @@
 
 namespace pmnet::kernels {
 
-// turns = round(radians * 2^64 / 2 pi) mod 2^64.
-void radians_to_turns(int64_t count, const float* radians, int64_t* turns);
-
 // features [tokens, N, 2M] = [sin, cos] of path[t] + anchors[group[t]], both as 32-bit turns: the sum wraps by itself
 // and needs no range reduction. path [tokens, N, M] (null: zero), anchors [G, N, M]. A negative group (padding) reads
 // anchor 0.

@@ -21,7 +21,7 @@ void TanhRows(int64_t rows, int64_t width, float* x, const float* bias) {
   }
 }
 
-// sin and cos of pi tanh(query), for one token.
+// Eq. 1: sin and cos of the query phase pi tanh(query), for one token.
 void QueryCircle(int64_t width, const float* query, float* sin, float* cos) {
   for_each_vector(width, [&](size_t j, auto io) HWY_ATTR {
     const SinCos q = sincos_half_turns(tanh(io.load(query + j)));
@@ -30,7 +30,7 @@ void QueryCircle(int64_t width, const float* query, float* sin, float* cos) {
   });
 }
 
-// softmax over the N scores of each head, in place.
+// Softmax over the N scores of each head, in place, divided by sqrt(M) (Eq. 3). Scalar: N is 4 or so.
 void SoftmaxSlots(const PhaseShape& shape, float* weights) {
   const float scale = 1.0f / std::sqrt(static_cast<float>(shape.size));
   for (int64_t r = 0; r < shape.num_heads; ++r, weights += shape.num_slots) {
@@ -41,6 +41,9 @@ void SoftmaxSlots(const PhaseShape& shape, float* weights) {
   }
 }
 
+// Eq. 2 and 3. cos(q - k) = cos q cos k + sin q sin k: the query's sine and cosine are computed once per token, and
+// each key costs one tanh, one sincos and two multiply-adds per channel. kTakeTanh: keys are W_k Phi and become tanh(.
+// + b_k).
 template <bool kTakeTanh>
 void ScoreTokens(const PhaseShape& shape, int64_t tokens, const float* query, float* keys, int64_t key_stride,
                  const float* bias, float* weights) {
@@ -82,6 +85,8 @@ void PhaseScoresShared(const PhaseShape& shape, int64_t tokens, const float* que
   ScoreTokens<false>(shape, tokens, query, const_cast<float*>(tanh_keys), /*key_stride=*/0, nullptr, weights);
 }
 
+// Softmax: grad_score_n = a_n (g_n - sum_m a_m g_m) / sqrt(M). Then through cos and phi = pi tanh, per channel: the
+// slots are the inner loop, so the query's phase is computed once and its gradient stays in a register.
 void PhaseScoresBackward(const PhaseShape& shape, int64_t tokens, const float* query, const float* tanh_keys,
                          bool shared_keys, const float* weights, const float* grad_weights, float* grad_query,
                          float* grad_keys, float* grad_bias) {
@@ -123,6 +128,7 @@ void PhaseScoresBackward(const PhaseShape& shape, int64_t tokens, const float* q
   }
 }
 
+// Eq. 8, the sum over slots, taken on the features before W_v.
 void MixFeatures(int64_t num_slots, int64_t num_heads, int64_t width, int64_t tokens, const float* weights,
                  const float* features, float* mixed) {
   const Floats d;

@@ -1,5 +1,6 @@
-// Phase attention over rows of tokens: scores by cosine of phase differences, softmax over the N slots, and the mixing
-// of features by those weights. All arrays are dense and row-major; one call covers a range of tokens on one thread.
+// Phase attention over rows of tokens: scores by the cosine of phase differences and softmax over the N slots (Eq. 1-3
+// and 7), and the mixing of features by those weights (Eq. 8). All arrays are dense and row-major; one call covers a
+// range of tokens on one thread.
 #pragma once
 #include <cstdint>
 
@@ -9,16 +10,16 @@ struct PhaseShape {
   int64_t num_slots;  // N
   int64_t num_heads;  // R
   int64_t size;       // M
-  // Floats between the keys of two slots, when the heads here are some of those in memory; 0: R*M.
+  // Floats between the keys of two slots, if the heads here are a subset of those in memory; 0: R*M.
   int64_t slot_stride = 0;
 };
 
-// keys [tokens,N,R*M] hold W_k Phi on entry and tanh(W_k Phi + b_k) on return. query [tokens,R*M] before tanh.
-// weights [tokens,R,N] receive softmax_n( sum_j cos(pi tanh q_j - pi tanh k_nj) / sqrt(M) ).
+// Eq. 3: weights [tokens,R,N] = softmax_n( sum_j cos(pi tanh q_j - pi tanh k_nj) / sqrt(M) ). query [tokens,R*M] before
+// tanh. keys [tokens,N,R*M] hold W_k Phi on entry and tanh(W_k Phi + b_k) on return, which the backward pass needs.
 void phase_scores(const PhaseShape& shape, int64_t tokens, const float* query, float* keys, const float* bias,
                   float* weights);
 
-// The same with keys [N,R*M] that all tokens share and whose tanh is already taken.
+// The same for keys [N,R*M] that all tokens share, after tanh.
 void phase_scores_shared(const PhaseShape& shape, int64_t tokens, const float* query, const float* tanh_keys,
                          float* weights);
 

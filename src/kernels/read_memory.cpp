@@ -10,26 +10,26 @@ HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
 template <int kStreams>
-uint64_t SumStretches(const uint64_t* words, int64_t count) {
+uint64_t SumStreams(const uint64_t* words, int64_t count) {
   const hn::ScalableTag<uint64_t> d;
-  const int64_t lanes = hn::Lanes(d), line = 2 * lanes, stretch = count / kStreams / line * line;
+  const int64_t lanes = hn::Lanes(d), line = 2 * lanes, stream_words = count / kStreams / line * line;
   hn::Vec<decltype(d)> sums[2 * kStreams];
   HWY_UNROLL(8)
   for (auto& sum : sums) sum = hn::Zero(d);
-  for (int64_t i = 0; i < stretch; i += line) {
+  for (int64_t i = 0; i < stream_words; i += line) {
     HWY_UNROLL(8)
     for (int k = 0; k < 2 * kStreams; ++k)
-      sums[k] = hn::Add(sums[k], hn::LoadU(d, words + k / 2 * stretch + i + k % 2 * lanes));
+      sums[k] = hn::Add(sums[k], hn::LoadU(d, words + k / 2 * stream_words + i + k % 2 * lanes));
   }
   uint64_t total = 0;
   for (const auto& sum : sums) total += hn::GetLane(hn::SumOfLanes(d, sum));
-  for (int64_t i = kStreams * stretch; i < count; ++i) total += words[i];
+  for (int64_t i = kStreams * stream_words; i < count; ++i) total += words[i];
   return total;
 }
 
 uint64_t SumWords(const uint64_t* words, int64_t count, int64_t streams) {
-  static constexpr decltype(&SumStretches<1>) kSums[kMostStreams] = {SumStretches<1>, SumStretches<2>, SumStretches<3>,
-                                                                     SumStretches<4>};
+  static constexpr decltype(&SumStreams<1>) kSums[kMaxReadStreams] = {SumStreams<1>, SumStreams<2>, SumStreams<3>,
+                                                                      SumStreams<4>};
   return kSums[streams - 1](words, count);
 }
 

@@ -1,4 +1,4 @@
-// Memory for what one step needs and the next may overwrite.
+// Buffers that a step fills and the next step may overwrite.
 #pragma once
 #include <cstddef>
 #include <new>
@@ -6,7 +6,7 @@
 
 namespace pmnet::kernels {
 
-// Starts a cache line, since a load that crosses two takes twice as long, and is not cleared when it grows.
+// Aligned to a cache line, since a load across two lines takes twice as long. Growing does not clear the new elements.
 template <typename T>
 struct ScratchAllocator {
   using value_type = T;

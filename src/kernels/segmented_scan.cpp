@@ -12,13 +12,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-// One vector of channels of one slot.
+// One vector of channels of one slot: state += turns(weight * update) (Eq. 5 and 6), path_out = path_in + state >> 32.
+// The product is rounded to float first: that float is the increment, in the reference too.
 HWY_INLINE void AddTurns(float weight, const float* update, const int32_t* path_in, int64_t* state, int32_t* path_out) {
   const Doubles d;
   const Longs i;
   const HalfFloats f;
   const HalfInts h;
-  const auto delta = hn::Mul(hn::Set(f, weight), hn::LoadU(f, update));  // the float product is the increment (Eq. 5)
+  const auto delta = hn::Mul(hn::Set(f, weight), hn::LoadU(f, update));  // Eq. 5
   const auto turns = round_to_turns(hn::Mul(hn::PromoteTo(d, delta), hn::Set(d, kTurnsPerRadian)));
   const auto sum = hn::Add(hn::LoadU(i, state), turns);
   hn::StoreU(sum, i, state);
@@ -59,6 +60,8 @@ void SegmentedScan(const SegmentedScanShape& s, const float* weights, const floa
   }
 }
 
+// Goes back in time. The gradient of an increment is the sum of the gradients of all later states of its segment, which
+// `suffix` accumulates in double. Eq. 9 scales it; delta = weight * update then gives both factors' gradients.
 void SegmentedScanBackward(const SegmentedScanShape& s, const float* weights, const float* update, const int64_t* group,
                            const float* grad_path, const float* grad_scale, double* grad_state, float* grad_update,
                            float* grad_weights) {

@@ -43,7 +43,7 @@ HWY_INLINE FloatVec power_of_two(FloatVec x) {
   const Floats f;
   const hn::RebindToSigned<Floats> i;
   const auto k = [&](float value) HWY_ATTR { return hn::Set(f, value); };
-  x = hn::Min(hn::Max(x, k(-100.0f)), k(127.0f));
+  x = clamp(x, -100.0f, 127.0f);
   const auto shifted = hn::Add(x, k(0x1.8p23f));
   const auto r = hn::Sub(x, hn::Sub(shifted, k(0x1.8p23f)));
   auto p = hn::MulAdd(r, k(0.00015353361959569156f), k(0.0013398875016719103f));
@@ -57,6 +57,7 @@ HWY_INLINE FloatVec power_of_two(FloatVec x) {
 
 HWY_INLINE FloatVec broadcast(float x) { return hn::Set(Floats(), x); }
 
+// Steps are the outer loop, channels a vector, states the inner loop: h stays in the L1 cache ([S,64] floats).
 void SelectiveScan(const ScanShape& shape, const ScanInputs& in, float* state, float* kept, float* y) {
   const Floats f;
   const Slab slab(shape);
@@ -86,8 +87,8 @@ void SelectiveScan(const ScanShape& shape, const ScanInputs& in, float* state, f
   slab.store(h, state);
 }
 
-// What the backward keeps of one block for one vector of channels, each [steps,S,lanes]. The gradients of b and c are
-// sums over channels: they collect in lanes over the whole slab, and the lanes are added once per block.
+// Buffers of the backward pass for one block and one vector of channels, each [steps,S,lanes]. The gradients of b and c
+// are sums over channels: each lane accumulates its channels over the whole slab, and lanes are added once per block.
 struct BackwardBlock {
   int64_t size, lanes;
   std::vector<float> h, decay, grad_b, grad_c;
@@ -101,6 +102,9 @@ struct BackwardBlock {
         grad_c(kScanBlock * size) {}
 };
 
+// Blocks from last to first. Within a block: recompute h and the decays forward, then go back in time. With G the
+// gradient of h_t (from y_t, and carried from h_{t+1}): dA += G decay h_{t-1} delta, dB += G delta u, dC += grad_sum
+// h_t.
 void SelectiveScanBackward(const ScanShape& shape, const ScanInputs& in, const float* kept, const float* grad_y,
                            float* grad_state, const ScanGradients& grads) {
   const Floats f;

@@ -1,6 +1,6 @@
 // Mamba's selective state space: h_t = exp(delta_t A) h_{t-1} + delta_t B_t u_t, y_t = (C_t h_t + D u_t) silu(z_t).
-// Each call handles one row of the batch and channels [begin, end) of it; slabs share nothing, so how they are spread
-// over threads does not change a bit.
+// Each call handles one row of the batch and a slab of its channels, [begin, end). Slabs share no sums, so results do
+// not depend on how slabs are assigned to threads.
 #pragma once
 #include <cstdint>
 
@@ -19,12 +19,13 @@ struct ScanInputs {
   const float *u, *delta, *a, *b, *c, *d, *z;
 };
 
-// The same shapes; b and c hold what this slab contributes, a and d what this row contributes.
+// The same shapes. b and c receive the contribution of this slab, a and d that of this row; the caller adds them up.
 struct ScanGradients {
   float *u, *delta, *a, *b, *c, *d, *z;
 };
 
-// Training keeps h before every kScanBlock-th step; the backward recomputes the rest block by block, in cache.
+// Training keeps h before every kScanBlock-th step (a checkpoint); the backward pass recomputes the steps between, one
+// block at a time, so that they stay in cache.
 constexpr int64_t kScanBlock = 32;
 constexpr int64_t num_scan_blocks(int64_t num_steps) { return (num_steps + kScanBlock - 1) / kScanBlock; }
 

@@ -1,4 +1,6 @@
 // Vector helpers shared by the kernels, compiled once per instruction set (Highway's per-target include).
+//
+// Names: functions that other kernels call are snake_case; functions that HWY_EXPORT dispatches to are PascalCase.
 #if defined(PMNET_KERNELS_SIMD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PMNET_KERNELS_SIMD_INL_H_
 #undef PMNET_KERNELS_SIMD_INL_H_
@@ -18,20 +20,23 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::ScalableTag<float>;
 using FloatVec = hn::Vec<Floats>;
 
-// Loads and stores of a whole vector, or of the first lanes of one: the last piece of a row no vector width divides.
+// Loads and stores of a whole vector, or of its first lanes only, for the tail of a row that the vector width does not
+// divide. PartVector loads zeros into the other lanes and leaves their memory alone.
 struct WholeVector {
   FloatVec load(const float* p) const { return hn::LoadU(Floats(), p); }
   void store(FloatVec v, float* p) const { hn::StoreU(v, Floats(), p); }
   FloatVec only_active(FloatVec v) const { return v; }
+  FloatVec active_or(FloatVec v, FloatVec) const { return v; }
 };
 struct PartVector {
   hn::Mask<Floats> active;
   HWY_ATTR FloatVec load(const float* p) const { return hn::MaskedLoad(active, Floats(), p); }
   HWY_ATTR void store(FloatVec v, float* p) const { hn::BlendedStore(v, active, Floats(), p); }
   HWY_ATTR FloatVec only_active(FloatVec v) const { return hn::IfThenElseZero(active, v); }
+  HWY_ATTR FloatVec active_or(FloatVec v, FloatVec other) const { return hn::IfThenElse(active, v, other); }
 };
 
-// body(i, io) for every vector of a row of n floats.
+// Calls body(i, io) for every vector of a row of n floats: `i` is its first element, `io` a WholeVector or PartVector.
 template <class Body>
 HWY_INLINE void for_each_vector(size_t n, Body&& body) {
   const Floats d;
@@ -41,7 +46,8 @@ HWY_INLINE void for_each_vector(size_t n, Body&& body) {
   if (i < n) body(i, PartVector{hn::FirstN(d, n - i)});
 }
 
-// A loaded vector that several instructions use: without this GCC loads it anew for each of them.
+// Keeps a loaded vector in a register: GCC would otherwise repeat the load as a memory operand of every instruction
+// that uses it, and reassociate integer sums.
 template <class V>
 HWY_INLINE V keep_in_register(V v) {
 #if HWY_ARCH_X86 && HWY_COMPILER_GCC_ACTUAL && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
@@ -55,11 +61,23 @@ HWY_INLINE float sum_lanes(FloatVec v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
 }
 
-// tanh as x P(x^2) / Q(x^2), fitted on |x| <= 9 (relative error of the exact quotient 7e-9); beyond it tanh is +-1.
+// Limits x to [low, high]; NaN stays NaN. On SIMD targets that costs nothing: if an operand is NaN, Min and Max of x86
+// return the second one and those of NEON return NaN. The scalar ones return the other operand.
+HWY_INLINE FloatVec clamp(FloatVec x, float low, float high) {
+  const Floats d;
+  const auto limited = hn::Min(hn::Set(d, high), hn::Max(hn::Set(d, low), x));
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  return hn::IfThenElse(hn::Eq(x, x), limited, x);
+#else
+  return limited;
+#endif
+}
+
+// tanh as x P(x^2) / Q(x^2), fitted on |x| <= 9 (relative error of the exact quotient 7e-9); beyond, tanh is +-1.
 HWY_INLINE FloatVec tanh(FloatVec x) {
   const Floats d;
   const auto c = [&](float value) HWY_ATTR { return hn::Set(d, value); };
-  x = hn::Min(hn::Max(x, c(-9.0f)), c(9.0f));
+  x = clamp(x, -9.0f, 9.0f);
   const auto z = hn::Mul(x, x);
   auto p = hn::MulAdd(z, c(-8.489197300849682e-14f), c(5.278160200572479e-11f));
   p = hn::MulAdd(z, p, c(-2.0225716212962652e-08f));
@@ -70,8 +88,7 @@ HWY_INLINE FloatVec tanh(FloatVec x) {
   auto q = hn::MulAdd(z, c(0.00025461643235757947f), c(0.024495232850313187f));
   q = hn::MulAdd(z, q, c(0.46417349576950073f));
   q = hn::MulAdd(z, q, c(1.0f));
-  const auto t = hn::Div(hn::Mul(x, p), q);
-  return hn::Min(hn::Max(t, c(-1.0f)), c(1.0f));
+  return clamp(hn::Div(hn::Mul(x, p), q), -1.0f, 1.0f);
 }
 
 struct SinCos {

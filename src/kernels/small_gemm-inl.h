@@ -1,5 +1,5 @@
-// C[m,n] (+)= A[m,k] B[k,n] for tiles too small for a library call. A is read element by element
-// through two strides, so it may be transposed; rows of B and C are contiguous.
+// C[m,n] (+)= A[m,k] B[k,n] for matrices too small for a library call (64 x 192 x 64 in attention). A is read element
+// by element through two strides, so it may be transposed; rows of B and C are contiguous.
 #if defined(PMNET_KERNELS_SMALL_GEMM_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PMNET_KERNELS_SMALL_GEMM_INL_H_
 #undef PMNET_KERNELS_SMALL_GEMM_INL_H_
@@ -12,7 +12,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
-// kRows rows of C by one or two vectors of columns, all sums in registers.
+// A register tile: kRows rows of C by one or two vectors of columns. `last` loads and stores the last of them, which
+// may be partial.
 template <int kRows, class Io>
 HWY_INLINE void GemmTile(Io last, bool two, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b,
                          int64_t b_row, float* c, int64_t c_row, bool accumulate) {
@@ -46,6 +47,7 @@ HWY_INLINE void GemmTile(Io last, bool two, int64_t k, const float* a, int64_t a
   }
 }
 
+// kRows rows of C, all columns.
 template <int kRows>
 HWY_INLINE void GemmRows(int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b,
                          int64_t b_row, float* c, int64_t c_row, bool accumulate) {
@@ -66,7 +68,7 @@ HWY_INLINE void GemmRows(int64_t n, int64_t k, const float* a, int64_t a_row, in
 inline void small_gemm(int64_t m, int64_t n, int64_t k, const float* a, int64_t a_row, int64_t a_col, const float* b,
                        int64_t b_row, float* c, int64_t c_row, bool accumulate) {
   int64_t i = 0;
-  // Six rows by two vectors are as many sums as AVX2 has registers for.
+  // Six rows by two vectors are 12 sums; with two vectors of B and one broadcast they fill the 16 registers of AVX2.
   for (; i + 6 <= m; i += 6) GemmRows<6>(n, k, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, accumulate);
   for (; i + 4 <= m; i += 4) GemmRows<4>(n, k, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, accumulate);
   for (; i < m; ++i) GemmRows<1>(n, k, a + i * a_row, a_row, a_col, b, b_row, c + i * c_row, c_row, accumulate);

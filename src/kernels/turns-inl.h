@@ -14,6 +14,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace pmnet::kernels::HWY_NAMESPACE {
 
+// An angle of x radians is x kTurnsPerRadian turns.
 constexpr double kTurnsPerRadian = 0x1p64 / (2 * std::numbers::pi);
 
 using Doubles = hn::ScalableTag<double>;
@@ -21,8 +22,8 @@ using Longs = hn::ScalableTag<int64_t>;
 using HalfFloats = hn::Rebind<float, Doubles>;  // as many floats as a vector holds doubles
 using HalfInts = hn::Rebind<int32_t, Doubles>;
 
-// round(x) mod 2^64 of a double of any size below 2^83. No conversion of 64 bits is needed: the number is cut at 2^32,
-// and adding 1.5 * 2^52 (or 2^52) leaves each integer half in the low bits of the double.
+// round(x) mod 2^64 of a double below 2^83. AVX2 cannot convert double to int64: x is split at 2^32, and adding
+// 1.5 * 2^52 (or 2^52) leaves each integer half in the low bits of a double.
 HWY_INLINE hn::Vec<Longs> round_to_turns(hn::Vec<Doubles> x) {
   const Doubles d;
   const Longs i;

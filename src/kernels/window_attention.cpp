@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #undef HWY_TARGET_INCLUDE
@@ -21,9 +22,10 @@ void ScaleRow(int64_t width, float scale, float* row) {
                              HWY_ATTR { io.store(hn::Mul(io.load(row + j), hn::Set(Floats(), scale)), row + j); });
 }
 
-// A block's softmax while its keys come part by part: sums so far are relative to the highest score so far.
+// Online softmax of a block of queries whose keys come part by part (as in FlashAttention): the sums so far are
+// relative to the highest score so far, and are rescaled when a later part has a higher one.
 struct RunningSoftmax {
-  static constexpr float kNone = -1e30f;  // lower than any score
+  static constexpr float kNone = -std::numeric_limits<float>::infinity();  // the highest of no scores
   HWY_ALIGN float top[kQueries], total[kQueries];
 
   RunningSoftmax() {
@@ -31,7 +33,8 @@ struct RunningSoftmax {
     std::fill_n(total, kQueries, 0.0f);
   }
 
-  // Scores become exponentials, dropped or not; out, the sums of values so far, is made relative to the new top.
+  // Turns the scores [key, query] of one part into exponentials, zero where dropout strikes, and adds them to `total`
+  // (which dropout does not change). `out`, the weighted sum of values so far, is rescaled to the new top.
   void Add(const AttentionBlock& block, float* scores, float* out) {
     const Floats d;
     const auto scale = hn::Set(d, block.head.scale), none = hn::Set(d, kNone);
@@ -45,7 +48,7 @@ struct RunningSoftmax {
       io.store(highest, top + i);
     });
     for (int64_t i = 0; i < block.num_queries; ++i) {
-      if (top[i] == before[i] || total[i] == 0) continue;  // as before, or nothing there yet
+      if (top[i] == before[i] || total[i] == 0) continue;  // the same top, or no sum yet
       const float rescale = std::exp((before[i] - top[i]) * block.head.scale);
       total[i] *= rescale;
       ScaleRow(block.head.width, rescale, out + i * block.head.query_stride);
@@ -65,6 +68,8 @@ struct RunningSoftmax {
   }
 };
 
+// For each block of queries: scores, online softmax and weighted sum of values, one part of the keys after the other;
+// then the division by the total.
 void Attend(const AttentionHead& h, int64_t begin, int64_t end, const float* q, const float* k, const float* v,
             float* out, float* log_sums) {
   std::vector<float> queries(h.width * kQueries), table(kKeys * kQueries);
@@ -85,6 +90,8 @@ void Attend(const AttentionHead& h, int64_t begin, int64_t end, const float* q, 
   }
 }
 
+// The probabilities p are recomputed from the saved log_sums. With g the gradient of p (dropout included) and mean =
+// sum_k p g = out . grad_out, the gradient of a score is p (g - mean).
 void AttendBackward(const AttentionHead& h, const float* q, const float* k, const float* v, const float* out,
                     const float* log_sums, const float* grad_out, float* grad_q, float* grad_k, float* grad_v) {
   const Floats d;
@@ -96,7 +103,7 @@ void AttendBackward(const AttentionHead& h, const float* q, const float* k, cons
     AttentionBlock block(h, first, std::min(first + kQueries, h.num_queries));
     block.Transpose(q, queries.data());
     block.Transpose(grad_out, grads.data());
-    HWY_ALIGN float means[kQueries];  // of the gradients of a query's probabilities
+    HWY_ALIGN float means[kQueries];  // out . grad_out per query
     for (int64_t i = 0; i < block.num_queries; ++i) {
       const int64_t token = (first + i) * h.query_stride;
       auto dot = hn::Zero(d);

@@ -1,5 +1,6 @@
 #include "kernels/circle_features.h"
 
+#include "kernels/turns.h"
 #include "ops/common.h"
 #include "ops/reference.h"
 

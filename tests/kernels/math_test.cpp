@@ -11,6 +11,7 @@
 #include "kernels/segmented_scan.h"
 #include "kernels/selective_scan.h"
 #include "kernels/swiglu.h"
+#include "kernels/turns.h"
 
 namespace pmnet::kernels {
 namespace {
