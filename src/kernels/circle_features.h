@@ -2,6 +2,8 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/turns.h"
+
 namespace pmnet::kernels {
 
 // features [tokens, N, 2M] = [sin, cos] of path[t] + anchors[group[t]], both as 32-bit turns: the sum wraps by itself

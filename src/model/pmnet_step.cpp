@@ -13,7 +13,6 @@
 #include "kernels/scratch.h"
 #include "kernels/segmented_scan.h"
 #include "kernels/swiglu.h"
-#include "kernels/turns.h"
 #include "model/held_once.h"
 #include "model/pmnet.h"
 #include "ops/share_pieces.h"

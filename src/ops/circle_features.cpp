@@ -1,6 +1,5 @@
 #include "kernels/circle_features.h"
 
-#include "kernels/turns.h"
 #include "ops/common.h"
 #include "ops/reference.h"
 
