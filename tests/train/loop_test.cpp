@@ -12,12 +12,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// A shape that a model folder may hold.
+PmnetConfig loop_config() {
+  PmnetConfig config = small_config();
+  config.vocab_size = 260;
+  config.bos_token_id = 254;
+  config.eos_token_id = 255;
+  return config;
+}
+
 // A run on random bytes that records what the loop asks of it.
 struct SmallRun : BatchProvider, Evaluator, LoopHooks {
   fs::path checkpoints;
   TrainConfig config;
-  ModelConfig model_config = small_config();
-  std::shared_ptr<PMNet> model = small_model(small_config());
+  ModelConfig model_config = loop_config();
+  std::shared_ptr<PMNet> model = small_model(loop_config());
   ProcessGroup group;
   StopCheck stop{group};
   std::optional<TrainingLoop> loop;
@@ -34,6 +43,7 @@ struct SmallRun : BatchProvider, Evaluator, LoopHooks {
     config.batch = 2;
     config.context = 5;
     config.warmup = 0;
+    config.schedule = ScheduleShape::kConstant;  // so that runs of different lengths agree
     config.eval_every = 4;
     config.checkpoint_every = 0;
     config.checkpoint_minutes = 0;
@@ -55,7 +65,7 @@ struct SmallRun : BatchProvider, Evaluator, LoopHooks {
     Batch batch;
     batch.rows = config.batch;
     batch.context = config.context;
-    const Tensor ids = random_ids(small_config(), batch.rows, batch.context + 1, /*seed=*/step + 1);
+    const Tensor ids = random_ids(loop_config(), batch.rows, batch.context + 1, /*seed=*/step + 1);
     batch.ids.assign(ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.numel());
     batch.lengths.assign(batch.rows, batch.context);
     batch.loss_mask.assign(batch.rows * batch.context, 0);
