@@ -32,7 +32,7 @@ TEST(Bench, ACandidateCarriesItsCase) {
   EXPECT_EQ(candidates[0].bench_case->what, "limits");
   EXPECT_EQ(candidates[1].bench_case->what, "train");
   EXPECT_EQ(candidates[1].bench_case->context, 64);
-  EXPECT_EQ(candidates[2].bench_case->arch, "transformer");
+  EXPECT_EQ(candidates[2].bench_case->arch, Architecture::kTransformer);
   EXPECT_EQ(candidates[3].bench_case->context, 128);
   EXPECT_EQ(candidates[7].bench_case->weights, "int8");
   EXPECT_EQ(candidates.back().label, "rival");

@@ -132,9 +132,12 @@ Inspection by_hand() {
   inspection.chosen = {0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1, 1, 1, 0};
   inspection.weights.assign(28, 0.5F);
   inspection.levels.resize(2);
-  inspection.levels[0].load = {7};
+  inspection.levels[0].routing = LevelRouting(1);
+  inspection.levels[1].routing = LevelRouting(2);
+  for (size_t byte = 0; byte < inspection.text.size(); ++byte)
+    for (size_t level = 0; level < 2; ++level)
+      inspection.levels[level].routing.add(inspection.groups[2 * byte + level]);
   inspection.levels[0].phases = {0, 0, 0, static_cast<float>(std::numbers::pi)};
-  inspection.levels[1].load = {2, 5};
   inspection.levels[1].phases.assign(8, 1.0F);
   return inspection;
 }

@@ -7,17 +7,17 @@
 namespace pmnet {
 namespace {
 
-struct Case {
+struct BaselineCase {
   const char* fixture;
   ops::Implementation implementation;
 };
 
-std::string name_of(const testing::TestParamInfo<Case>& info) {
+std::string name_of(const testing::TestParamInfo<BaselineCase>& info) {
   return std::string(info.param.fixture) +
          (info.param.implementation == ops::Implementation::kFast ? "_fast" : "_reference");
 }
 
-class Baseline : public testing::TestWithParam<Case> {
+class Baseline : public testing::TestWithParam<BaselineCase> {
  protected:
   Fixture fixture_ = load_fixture(GetParam().fixture);
   std::unique_ptr<LanguageModel> model_ = model_of(fixture_);
@@ -122,10 +122,10 @@ TEST_P(Baseline, PaddingLeavesNoTrace) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Both, Baseline,
-                         testing::Values(Case{"llama", ops::Implementation::kFast},
-                                         Case{"llama", ops::Implementation::kReference},
-                                         Case{"mamba", ops::Implementation::kFast},
-                                         Case{"mamba", ops::Implementation::kReference}),
+                         testing::Values(BaselineCase{"llama", ops::Implementation::kFast},
+                                         BaselineCase{"llama", ops::Implementation::kReference},
+                                         BaselineCase{"mamba", ops::Implementation::kFast},
+                                         BaselineCase{"mamba", ops::Implementation::kReference}),
                          name_of);
 
 TEST(MambaInitialization, FollowsTheRecipeAndTheSeedAlone) {

@@ -9,7 +9,7 @@
 namespace pmnet {
 namespace {
 
-struct Case {
+struct GradcheckCase {
   std::string name;
   PmnetConfig config;
   MemorySwitches memory = {};
@@ -38,10 +38,10 @@ PmnetConfig with_dropout(PmnetConfig c) {
   return c;
 }
 
-class WholeModel : public testing::TestWithParam<Case> {};
+class WholeModel : public testing::TestWithParam<GradcheckCase> {};
 
 TEST_P(WholeModel, GradientIsTheDerivative) {
-  const Case& c = GetParam();
+  const GradcheckCase& c = GetParam();
   constexpr int64_t kTime = 7;
   const auto model = small_model(c.config, 1, at::kDouble);
   const Tensor ids = random_ids(c.config, 2, kTime);
@@ -74,12 +74,12 @@ TEST_P(WholeModel, GradientIsTheDerivative) {
 
 INSTANTIATE_TEST_SUITE_P(
     Variants, WholeModel,
-    testing::Values(Case{.name = "plain", .config = tiny_config()},
-                    Case{.name = "dropout", .config = with_dropout(tiny_config())},
-                    Case{.name = "padded", .config = tiny_config(), .padded = true},
-                    Case{.name = "streamed", .config = with_dropout(tiny_config()), .split = 5},
-                    Case{.name = "no_recurrence", .config = tiny_config(), .memory = {.recurrence = false}},
-                    Case{.name = "unconstrained", .config = tiny_config(), .memory = {.unconstrained = true}}),
+    testing::Values(GradcheckCase{.name = "plain", .config = tiny_config()},
+                    GradcheckCase{.name = "dropout", .config = with_dropout(tiny_config())},
+                    GradcheckCase{.name = "padded", .config = tiny_config(), .padded = true},
+                    GradcheckCase{.name = "streamed", .config = with_dropout(tiny_config()), .split = 5},
+                    GradcheckCase{.name = "no_recurrence", .config = tiny_config(), .memory = {.recurrence = false}},
+                    GradcheckCase{.name = "unconstrained", .config = tiny_config(), .memory = {.unconstrained = true}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

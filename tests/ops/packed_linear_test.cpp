@@ -13,12 +13,12 @@ namespace {
 
 using kernels::WeightType;
 
-struct Case {
+struct LinearCase {
   WeightType type;
   int64_t vectors, inputs, outputs;
 };
 
-class PackedLinear : public testing::TestWithParam<Case> {};
+class PackedLinear : public testing::TestWithParam<LinearCase> {};
 
 TEST_P(PackedLinear, IsTheProductWithTheStoredWeights) {
   const auto [type, vectors, inputs, outputs] = GetParam();
@@ -39,8 +39,8 @@ TEST_P(PackedLinear, IsTheProductWithTheStoredWeights) {
   EXPECT_LE((packed_linear(x, packed, bias) - want).abs().max().item<double>(), 1e-4);
 }
 
-std::vector<Case> all_cases() {
-  std::vector<Case> cases;
+std::vector<LinearCase> all_cases() {
+  std::vector<LinearCase> cases;
   for (const WeightType type : {WeightType::kF32, WeightType::kBF16, WeightType::kInt8})
     for (const int64_t vectors : {0, 1, 3, 4, 5, 16, 32, 33})
       for (const auto& [inputs, outputs] : {std::pair{1, 1}, std::pair{7, 5}, std::pair{64, 33}, std::pair{130, 66}})

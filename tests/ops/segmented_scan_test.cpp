@@ -5,19 +5,19 @@ namespace {
 
 enum class Groups { kRandom, kAllInOne, kWithPadding, kAllPadding };
 
-struct Case {
+struct ScanCase {
   int64_t batch = 2, time = 9, groups = 3, slots = 3, size = 5;
   Groups which = Groups::kRandom;
   bool path = true, initial = true, scaled = false, unconstrained = false;
 };
 
-Tensor groups_of(const Case& c, Random& random) {
+Tensor groups_of(const ScanCase& c, Random& random) {
   if (c.which == Groups::kAllInOne) return at::full({c.batch, c.time}, c.groups - 1, at::kLong);
   if (c.which == Groups::kAllPadding) return at::full({c.batch, c.time}, -1, at::kLong);
   return random.integers(c.which == Groups::kWithPadding ? -1 : 0, c.groups, {c.batch, c.time});
 }
 
-void check(const Case& c, bool derivative = false) {
+void check(const ScanCase& c, bool derivative = false) {
   SCOPED_TRACE(fmt::format("B{} T{} G{} N{} M{} groups {} path {} initial {} scaled {} unconstrained {}", c.batch,
                            c.time, c.groups, c.slots, c.size, static_cast<int>(c.which), c.path, c.initial, c.scaled,
                            c.unconstrained));

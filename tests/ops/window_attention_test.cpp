@@ -4,13 +4,13 @@
 namespace pmnet::ops {
 namespace {
 
-struct Case {
+struct AttentionCase {
   int64_t batch = 2, queries = 5, keys = 5, heads = 2, kv_heads = 2, width = 6, window = 3;
   std::vector<int64_t> first_key = {};  // empty: none
   double dropout = 0;
 };
 
-void check(const Case& c, bool derivative = false) {
+void check(const AttentionCase& c, bool derivative = false) {
   SCOPED_TRACE(fmt::format("B{} T{} S{} A{}/{} Dh{} w{} first_key {} dropout {}", c.batch, c.queries, c.keys, c.heads,
                            c.kv_heads, c.width, c.window, c.first_key.empty() ? -1 : c.first_key[0], c.dropout));
   Random random(c.queries + c.keys);

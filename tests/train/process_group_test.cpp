@@ -11,15 +11,11 @@
 
 #include "base/error.h"
 #include "support/errors.h"
+#include "support/free_port.h"
 #include "train/gradient_reducer.h"
 
 namespace pmnet {
 namespace {
-
-int free_port() {
-  static int next = 41'000 + static_cast<int>(::getpid() % 10'000);
-  return next++;
-}
 
 Launch launch_of(int rank, int world, int port) {
   Launch launch;

@@ -42,7 +42,7 @@ Worst compare(const Gradients& got, const Gradients& want) {
   return worst;
 }
 
-struct Case {
+struct ChunkCase {
   std::string name;
   PmnetConfig config;
   double dropout = 0;
@@ -53,7 +53,7 @@ struct Case {
 constexpr int64_t kTime = 96;
 
 // The batch and the options of one pass; the padding of row 1 is neither read nor scored.
-std::pair<SequenceBatch, LossOptions> setup(const Case& c) {
+std::pair<SequenceBatch, LossOptions> setup(const ChunkCase& c) {
   const Tensor ids = random_ids(c.config, 2, kTime);
   SequenceBatch batch{ids, next_byte_targets(ids)};
   LossOptions options;
@@ -67,10 +67,10 @@ std::pair<SequenceBatch, LossOptions> setup(const Case& c) {
   return {batch, options};
 }
 
-class ChunkedGradients : public testing::TestWithParam<Case> {};
+class ChunkedGradients : public testing::TestWithParam<ChunkCase> {};
 
 TEST_P(ChunkedGradients, EqualTheOnesOfOnePass) {
-  Case c = GetParam();
+  ChunkCase c = GetParam();
   c.config.attention_dropout = c.dropout;
   const ops::ImplementationGuard guard(c.implementation);
   const OneThread one_thread;
@@ -89,7 +89,7 @@ TEST_P(ChunkedGradients, EqualTheOnesOfOnePass) {
 }
 
 TEST_P(ChunkedGradients, AreWrongWithPerChunkCounts) {
-  Case c = GetParam();
+  ChunkCase c = GetParam();
   c.config.attention_dropout = c.dropout;
   const ops::ImplementationGuard guard(c.implementation);
   const OneThread one_thread;
@@ -106,16 +106,16 @@ TEST_P(ChunkedGradients, AreWrongWithPerChunkCounts) {
 INSTANTIATE_TEST_SUITE_P(
     Models, ChunkedGradients,
     testing::Values(
-        Case{.name = "plain", .config = small_config()},
-        Case{.name = "dropout", .config = small_config(), .dropout = 0.2},
-        Case{.name = "full_attention_mix", .config = with_full_attention(small_config()), .dropout = 0.2},
-        Case{.name = "padded", .config = small_config(), .dropout = 0.2, .padded = true},
-        Case{.name = "padded_full", .config = with_full_attention(small_config()), .padded = true},
-        Case{.name = "reference", .config = small_config(), .implementation = ops::Implementation::kReference}),
+        ChunkCase{.name = "plain", .config = small_config()},
+        ChunkCase{.name = "dropout", .config = small_config(), .dropout = 0.2},
+        ChunkCase{.name = "full_attention_mix", .config = with_full_attention(small_config()), .dropout = 0.2},
+        ChunkCase{.name = "padded", .config = small_config(), .dropout = 0.2, .padded = true},
+        ChunkCase{.name = "padded_full", .config = with_full_attention(small_config()), .padded = true},
+        ChunkCase{.name = "reference", .config = small_config(), .implementation = ops::Implementation::kReference}),
     [](const auto& info) { return info.param.name; });
 
 TEST(SequenceLoss, DropoutChangesTheLossAndOtherStepsDropOtherBits) {
-  Case c{.name = "", .config = small_config()};
+  ChunkCase c{.name = "", .config = small_config()};
   c.config.attention_dropout = 0.3;
   const auto model = small_model(c.config);
   auto [batch, options] = setup(c);

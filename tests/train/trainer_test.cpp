@@ -8,6 +8,7 @@
 
 #include "model/model_folder.h"
 #include "support/fixture.h"
+#include "support/free_port.h"
 #include "support/run_files.h"
 #include "train/batch_source.h"
 #include "train/batch_tensors.h"
@@ -35,11 +36,6 @@ struct Rank {
 
   StepReport step() { return trainer.step(source.next(trainer.progress().step, stop).value(), stop); }
 };
-
-int free_port() {
-  static int next = 20'000 + static_cast<int>(::getpid() % 20'000);
-  return next++;
-}
 
 // Runs `body` as each of two ranks, in a thread of its own.
 template <typename Body>
