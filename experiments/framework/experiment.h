@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "train/process_group.h"
 #include "experiments/framework/settings.h"
 #include "experiments/framework/verdict.h"
 #include "report/table.h"
+#include "train/process_group.h"
 #include "train/stop_check.h"
 
 namespace pmnet {

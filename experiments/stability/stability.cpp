@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "model/model_folder.h"
 #include "config/costs.h"
+#include "model/model_folder.h"
 
 namespace pmnet {
 

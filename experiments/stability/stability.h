@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "experiments/framework/experiment.h"
-#include "experiments/recall/recall_task.h"
 #include "experiments/framework/registry.h"
 #include "experiments/framework/task_report.h"
 #include "experiments/framework/task_settings.h"
 #include "experiments/framework/task_training.h"
+#include "experiments/recall/recall_task.h"
 
 namespace pmnet {
 

@@ -4,8 +4,8 @@
 #include <fmt/ranges.h>
 
 #include "base/error.h"
-#include "model/tensors.h"
 #include "engine/session.h"
+#include "model/tensors.h"
 
 namespace pmnet {
 

@@ -132,14 +132,14 @@ TEST(ApiSession, SeveralThreadsReadOneModel) {
 TEST(ApiTrainer, LearnsTheExamplesItIsGiven) {
   const pmnet::Model model = pmnet::Model::create("tiny", 1);
   const double before = total(pmnet::Session(model).score(kText));
-  pmnet::Trainer trainer(model, {.learning_rate = 3e-3, .warmup_steps = 2, .total_steps = 15});
-  for (int step = 0; step < 15; ++step) {
+  pmnet::Trainer trainer(model, {.learning_rate = 3e-3, .warmup_steps = 2, .total_steps = 30});
+  for (int step = 0; step < 30; ++step) {
     const pmnet::StepResult result = trainer.step({{.bytes = kText}, {.bytes = kText.substr(0, 30)}});
     EXPECT_TRUE(result.updated);
     EXPECT_EQ(result.scored_bytes, static_cast<int64_t>(kText.size()) + 1 + 31);
     EXPECT_GT(result.gradient_norm, 0);
   }
-  EXPECT_EQ(trainer.steps(), 15);
+  EXPECT_EQ(trainer.steps(), 30);
   EXPECT_LT(total(pmnet::Session(model).score(kText)), 0.7 * before);
 }
 

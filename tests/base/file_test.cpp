@@ -92,7 +92,8 @@ TEST(FileWriter, AFullDiskSaysWhatIsNeededAndWhatIsFree) {
   };
   FileWriter writer(folder / "b", 2'500'000);
   const std::string during = user_error_of([&] { writer.write("abc"); });
-  EXPECT_NE(during.find((folder / "b").string() + ": cannot write: No space left on device (need 2.5 MB, have "), std::string::npos)
+  EXPECT_NE(during.find((folder / "b").string() + ": cannot write: No space left on device (need 2.5 MB, have "),
+            std::string::npos)
       << during;
 }
 

@@ -29,7 +29,8 @@ std::vector<double> bits_in_chunks(const std::shared_ptr<const LanguageModel>& m
   std::vector<double> bits;
   for (size_t begin = 0; begin < ids.size(); begin += chunk) {
     const size_t count = std::min(chunk, ids.size() - begin);
-    for (const double of_id : scorer.score({std::span(ids).subspan(begin, count)}).front()) bits.push_back(of_id);
+    const std::vector<double> chunk_bits = scorer.score({std::span(ids).subspan(begin, count)}).front();
+    bits.insert(bits.end(), chunk_bits.begin(), chunk_bits.end());
   }
   return bits;
 }
