@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/hash.h"
 #include "config/costs.h"
 
 namespace pmnet {
@@ -108,6 +109,19 @@ TrainConfig CompareSettings::train_config_of(const std::string& training, int64_
   config.accumulation = accumulation;
   config.recurrence = training != "pmnet without recurrence";
   return config;
+}
+
+Batch CompareSettings::random_batch() const {
+  Batch random;
+  random.rows = batch;
+  random.context = context;
+  for (int64_t i = 0; i < batch * (context + 1); ++i)
+    random.ids.push_back(static_cast<int64_t>(splitmix64(static_cast<uint64_t>(i)) % 256));
+  random.lengths.assign(batch, context);
+  random.loss_mask.assign(batch * context, 1);
+  random.continues.assign(batch, 0);
+  for (int64_t row = 0; row < batch; ++row) random.sample_ids.push_back(row);
+  return random;
 }
 
 std::string CompareSettings::train_part(const std::string& training, int64_t seed) {

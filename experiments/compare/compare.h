@@ -1,5 +1,6 @@
 // The controlled comparison's settings: its models also serve the long-context and the anchors experiment.
 #pragma once
+#include "data/batcher.h"
 #include "experiments/framework/registry.h"
 #include "experiments/framework/task_settings.h"
 #include "experiments/framework/texts.h"
@@ -27,6 +28,7 @@ struct CompareSettings : TaskSettings {
   static const std::vector<std::string>& trainings();  // pmnet, pmnet without recurrence, transformer, mamba
   ModelConfig config_of(const std::string& training) const;
   TrainConfig train_config_of(const std::string& training, int64_t seed) const;
+  Batch random_batch() const;  // of meaningless bytes, to time a step with
   static std::string train_part(const std::string& training, int64_t seed);
 };
 

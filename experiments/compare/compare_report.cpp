@@ -53,20 +53,6 @@ struct TrainingTexts {
   std::string fingerprint() const { return fmt::format("{:016x}-{:016x}", train->fingerprint, held_out->fingerprint); }
 };
 
-// Bytes that mean nothing, to time a step with.
-Batch random_batch(int64_t rows, int64_t context) {
-  Batch batch;
-  batch.rows = rows;
-  batch.context = context;
-  for (int64_t i = 0; i < rows * (context + 1); ++i)
-    batch.ids.push_back(static_cast<int64_t>(splitmix64(static_cast<uint64_t>(i)) % 256));
-  batch.lengths.assign(rows, context);
-  batch.loss_mask.assign(rows * context, 1);
-  batch.continues.assign(rows, 0);
-  for (int64_t row = 0; row < rows; ++row) batch.sample_ids.push_back(row);
-  return batch;
-}
-
 class CompareExperiment : public Experiment {
  public:
   explicit CompareExperiment(Recipe recipe) : settings_(recipe) {}
@@ -186,7 +172,7 @@ Part CompareExperiment::train_part(const std::string& name, int64_t seed) const 
   part.cost.flop = part.cost.bytes * training_flop_per_byte(config, settings_.context);
   part.estimate_seconds = [=, this] {
     TaskTraining timed = training(name, seed);
-    timed.batch = [this](int64_t, int64_t) { return random_batch(settings_.batch, settings_.context); };
+    timed.batch = [this](int64_t, int64_t) { return settings_.random_batch(); };
     return time_task_step(timed) * static_cast<double>(settings_.steps);
   };
   part.run = [=, this](PartContext& context) { return train(name, seed, context); };
