@@ -53,8 +53,10 @@ TEST(Program, TakesThreadsBeforeAndAfterTheCommand) {
     EXPECT_EQ(result.exit_code, 0) << result.output;
     EXPECT_TRUE(says(result, "threads            1\n")) << result.output;
   }
-  const ProgramResult three = run_program("info --machine --threads 3");
-  EXPECT_TRUE(says(three, "threads            3\n")) << three.output;
+  // More threads than cores would only be slower.
+  const ProgramResult many = run_program("info --machine --threads 1000");
+  EXPECT_EQ(many.exit_code, 0) << many.output;
+  EXPECT_FALSE(says(many, "threads            1000\n")) << many.output;
 }
 
 TEST(Program, RefusesBadThreads) {
@@ -202,7 +204,7 @@ TEST(Program, TellsOfALimitOnFileSizes) {
   const ProgramResult result =
       run_shell(fmt::format("ulimit -f 16; '{}' new tiny '{}' 2>&1", PMNET_PROGRAM, (folder / "model").string()));
   EXPECT_EQ(result.exit_code, 2) << result.output;
-  EXPECT_TRUE(says(result, "model.safetensors: File too large")) << result.output;
+  EXPECT_TRUE(says(result, "model.safetensors: cannot write: File too large")) << result.output;
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
