@@ -135,6 +135,7 @@ struct ProcessGroup::Backend {
   c10::intrusive_ptr<c10d::Backend> gloo;
   c10::intrusive_ptr<c10d::Backend> nccl;  // null unless asked for and built in
   std::unique_ptr<Heartbeat> heartbeat;
+  bool serves = false;  // the store is in this process
 
   c10d::Backend& for_tensor(const at::Tensor& tensor) { return tensor.is_cuda() && nccl ? *nccl : *gloo; }
 };
@@ -167,6 +168,7 @@ ProcessGroup::ProcessGroup(const Launch& launch, std::chrono::seconds timeout, b
 #else
     if (cuda) fail("this build has no NCCL; configure it with -DPMNET_CUDA=ON to train on several CUDA devices");
 #endif
+    backend_->serves = store_options.isServer;
     backend_->heartbeat = std::make_unique<Heartbeat>(backend_->store, launch_.rank, timeout);
   } catch (const UserError&) {
     throw;
@@ -175,7 +177,20 @@ ProcessGroup::ProcessGroup(const Launch& launch, std::chrono::seconds timeout, b
   }
 }
 
-ProcessGroup::~ProcessGroup() = default;
+// The store lives in rank 0. It leaves last, as the others may still be reading what it wrote; not for long, since one
+// of them may have died.
+ProcessGroup::~ProcessGroup() {
+  if (!backend_) return;
+  constexpr const char* kLeftKey = "left";
+  const Clock::time_point give_up = Clock::now() + std::min<Clock::duration>(timeout_, 5s);
+  backend_->heartbeat.reset();
+  try {
+    int64_t left = backend_->store->add(kLeftKey, 1);
+    for (; backend_->serves && left < world() && Clock::now() < give_up; left = backend_->store->add(kLeftKey, 0))
+      std::this_thread::sleep_for(10ms);
+  } catch (const std::exception&) {  // the store is gone already
+  }
+}
 
 void ProcessGroup::lost(const std::string& doing, const std::exception& cause) const {
   throw PeerLost(

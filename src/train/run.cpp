@@ -161,7 +161,7 @@ void TrainingRun::open_model() {
     loop_.emplace(TrainingLoop::Setup{.model = *loaded_.model,
                                       .model_config = loaded_.config,
                                       .config = config_,
-                                      .checkpoints = request_.out / "ckpt",
+                                      .checkpoints = fs::absolute(request_.out) / "ckpt",
                                       .group = group_,
                                       .stop = stop_,
                                       .hooks = *this});

@@ -80,6 +80,15 @@ TEST(ProcessGroup, DisagreementAndMistakesReachEveryRank) {
   });
 }
 
+// Rank 0, where the store is, has to stay until the others have read the last exchange.
+TEST(ProcessGroup, TheStoreOutlivesTheLastExchange) {
+  for (int trial = 0; trial < 5; ++trial)
+    on_ranks(2, [](ProcessGroup& group) {
+      if (group.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      EXPECT_EQ(group.all_gather_text("last").size(), 2u);
+    });
+}
+
 TEST(ProcessGroup, AStopIsHeardByAll) {
   on_ranks(2, [](ProcessGroup& group) {
     EXPECT_FALSE(group.stop_announced());

@@ -126,6 +126,7 @@ TEST(Run, GoesOnWhenTheDiskIsFull) {
   RunFiles files;
   TrainConfig config = files.config;
   config.checkpoint_every = 5;
+  fs::create_directory(files.folder / "run");
   const auto make_folder = file_calls().mkdir;
   file_calls().mkdir = no_space;
   const std::string error = error_of(config, files.folder / "run");
