@@ -1,6 +1,7 @@
 // References for docs/, printed from the program itself, so that they cannot be out of date.
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,10 @@ std::string signature(const CLI::Option& option) {
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
   if (names.empty()) names.push_back(option.get_name());
-  const std::string type = option.get_type_size() == 0 ? "" : " " + option.get_type_name();
-  return fmt::format("`{}{}`", fmt::join(names, ", "), type);
+  std::string type = option.get_type_name();
+  type.resize(std::min(type.size(), type.find(':')));  // what follows describes checks
+  return fmt::format("`{}{}{}`{}", fmt::join(names, ", "), type.empty() ? "" : " ", type,
+                     option.get_positional() && !option.get_lnames().empty() ? " or last argument" : "");
 }
 
 std::string option_rows(const CLI::App& command) {
@@ -47,7 +50,8 @@ std::string option_rows(const CLI::App& command) {
 void add_command(std::string& page, const CLI::App& command, const std::string& name) {
   page += fmt::format("## {}\n\n{}.\n\n", name, command.get_description());
   page += option_rows(command);
-  if (!command.get_footer().empty()) page += command.get_footer() + "\n\n";
+  // CLI11 passes the footer of the program on to commands without their own.
+  if (command.get_footer() != command.get_parent()->get_footer()) page += command.get_footer() + "\n\n";
   for (const CLI::App* sub : command.get_subcommands({}))
     if (!sub->get_group().empty()) add_command(page, *sub, name + " " + sub->get_name());
 }

@@ -17,7 +17,7 @@ TEST(Data, StoriesAreWrittenExaminedAndPacked) {
   const TemporaryFolder folder;
   const std::string here = folder.path().string();
   expect_output(run_program(fmt::format("data stories {}/a.txt --bytes 200k --seed 3", here)),
-                {"a.txt", "tales", "--split-on"});
+                {"a.txt", "stories", "--split-on"});
   expect_output(run_program(fmt::format("data stories {}/b.jsonl --bytes 200k --seed 3 --length 1000", here)),
                 {"b.jsonl"});
   expect_output(run_program(fmt::format("data stat {}/a.txt {}/b.jsonl --split-on '\\n\\n\\n'", here, here)),

@@ -65,7 +65,7 @@ TEST_F(Eval, ComparesModelsAndSwitchesInOneRun) {
 
 TEST_F(Eval, ReadsRecordsAndScoresTheirEnds) {
   const auto bytes_of = [&](const std::string& options) {
-    const ProgramResult result = run_program(fmt::format("eval '{}' '{}' --json '{}' {}", file("pmnet"),
+    const ProgramResult result = run_program(fmt::format("eval '{}' '{}' --json '{}' --force {}", file("pmnet"),
                                                          file("records.jsonl"), file("records.json"), options));
     EXPECT_EQ(result.exit_code, 0) << result.output;
     return json_of("records.json").at("models").at(0).at("bytes").get<int64_t>();

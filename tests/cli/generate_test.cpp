@@ -111,10 +111,9 @@ TEST_F(Generate, RefusesBadOptions) {
   expect_refused("x --prompt-file a.txt", "given twice");
   expect_refused("--prompt-file /no/such/file", "/no/such/file");
   expect_refused("--prompt-file /", "cannot read the prompt from /");
-  expect_refused("x --max-bytes 99999999999999999999", "is not a size");
   expect_refused("x --save-memory /", "is a folder");
   expect_refused("x --memory /no/such/memory", "/no/such/memory");
-  expect_refused("x --max-bytes 1 --save-memory /dev/null/memory", "/dev/null");
+  expect_refused(fmt::format("x --max-bytes 1 --save-memory '{}/config.json/memory'", model()), "config.json");
   expect_user_error("generate tiny x", "pmnet new tiny DIR");
   expect_user_error("generate /no/such/model x", "/no/such/model");
   expect_user_error("generate", "folder");
@@ -144,7 +143,7 @@ TEST(New, MakesModelsOfEveryArchitecture) {
     EXPECT_NE(made.output.find("parameters"), std::string::npos) << made.output;
     EXPECT_EQ(run_program(fmt::format("generate '{}' x --max-bytes 3", model)).exit_code, 0);
   }
-  expect_user_error(fmt::format("new tiny '{}'", (folder / "pmnet").string()), "there already");
+  expect_user_error(fmt::format("new tiny '{}'", (folder / "pmnet").string()), "already exists");
   expect_user_error(fmt::format("new tinny '{}'", (folder / "x").string()), "did you mean 'tiny'?");
   expect_user_error(fmt::format("new tiny '{}' --arch llama", (folder / "x").string()), "--arch is 'llama'");
   expect_user_error(fmt::format("new tiny '{}' --seed 1.5", (folder / "x").string()), "--seed");
