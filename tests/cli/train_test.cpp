@@ -150,7 +150,7 @@ TEST(Train, ExitCodesAndMessagesOfMistakes) {
   expect_user_error("train --preset tiny --data /no/such/file --out " + out, "/no/such/file");
   expect_user_error(fmt::format("train --preset tiny --data {}", program.config.inputs[0]), "--out");
   expect_user_error(fmt::format("train --preset tiny --data {0} --out {0}/run", program.config.inputs[0]),
-                    "choose another with --out");
+                    "Not a directory");
   EXPECT_FALSE(fs::exists(program.folder / "run" / "run.toml"));
   expect_user_error("train --resume --out " + out, "there is no run to resume");
   expect_user_error("train --recipe cpu-minute --out " + out, "neither a file nor a recipe 'cpu-minute'");

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <csignal>
@@ -117,7 +118,9 @@ TEST(Run, StopsAfterTooManyLossesThatAreNotFinite) {
   EXPECT_EQ(whole_file(summary.checkpoint / "model.safetensors"), whole_file(poisoned / "model.safetensors"));
 }
 
-int no_space(const char*, mode_t) {
+// Folders of checkpoints, by their temporary names, do not fit on the disk; the run's own folders exist.
+int no_space(const char* path, mode_t mode) {
+  if (std::string_view(path).find(".tmp-") == std::string_view::npos) return ::mkdir(path, mode);
   errno = ENOSPC;
   return -1;
 }
