@@ -15,6 +15,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <cstring>
 #include <future>
 #include <mutex>
@@ -145,6 +146,7 @@ ProcessGroup::ProcessGroup() = default;
 ProcessGroup::ProcessGroup(const Launch& launch, std::chrono::seconds timeout, bool cuda)
     : launch_(launch), timeout_(timeout) {
   if (launch_.world == 1) return;
+  std::signal(SIGPIPE, SIG_IGN);  // a lost peer is then an error of the write, not the end of this process
   const bool local = is_loopback(launch_.address);
   c10d::TCPStoreOptions store_options;
   store_options.port = static_cast<uint16_t>(launch_.port);

@@ -74,7 +74,7 @@ TEST(Plot, DrawsOneAndSeveralRuns) {
                 {"both.svg"});
   std::ifstream picture(folder / "both.svg");
   const std::string svg{std::istreambuf_iterator<char>(picture), {}};
-  for (const char* part : {"one train/bpb", "two train/bpb", "Gradient norm"})
+  for (const char* part : {"one, training", "two, training", "Gradient norm"})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
   expect_output(run_program(fmt::format("plot {}/one --metric train/grad_norm --out {}/norm.png", here, here)),
                 {"norm.png"});
