@@ -83,13 +83,13 @@ Tensor packed_linear(const Tensor& x, const PackedWeight& w, const OptTensor& bi
   const int64_t rows = w.num_outputs, cols = w.num_inputs;
   TORCH_CHECK(x.size(-1) == cols, "packed_linear: x has width ", x.size(-1), ", the weight has ", cols, " columns");
   const bool few = cols > 0 && x.numel() <= kMaxGemvColumns * cols;
-  if (!few || !fast_path(x)) return at::linear(x, unpack_weight(w), or_undefined(bias));
+  if (!few || !use_kernels(x)) return at::linear(x, unpack_weight(w), or_undefined(bias));
   const Tensor rows_in = x.contiguous(), shift = bias ? bias->contiguous() : Tensor();
   auto sizes = x.sizes().vec();
   sizes.back() = rows;
   Tensor y = at::empty(sizes, x.options());
-  multiply_few({{matrix_of(w), rows, data_or_null<float>(shift), x.numel() / cols, rows_in.const_data_ptr<float>(),
-                 cols, y.mutable_data_ptr<float>(), rows}});
+  multiply_few({{matrix_of(w), rows, data_at(shift), x.numel() / cols, rows_in.const_data_ptr<float>(), cols,
+                 y.mutable_data_ptr<float>(), rows}});
   return y;
 }
 
