@@ -27,10 +27,12 @@ ModelConfig preset_config(const TrainConfig& config) {
 ModelConfig stored_config(const TrainConfig& config) {
   const std::filesystem::path given = config.init.empty() ? config.model_config : config.init;
   const ModelConfig stored = read_config(std::filesystem::is_directory(given) ? given / "config.json" : given).config;
-  if (config.architecture && config.architecture != architecture_of(stored))
-    fail("model.arch is '{}' and {} is a {}; leave model.arch out", enum_name(*config.architecture), given.string(),
-         enum_name(architecture_of(stored)));
-  return stored;
+  if (!config.architecture || config.architecture == architecture_of(stored)) return stored;
+  // Only a shape, no weights: a PMNet has baselines of matching size.
+  const auto* pmnet = std::get_if<PmnetConfig>(&stored);
+  if (config.init.empty() && pmnet != nullptr) return like(*config.architecture, *pmnet);
+  fail("model.arch is '{}' and {} is a {}; leave model.arch out", enum_name(*config.architecture), given.string(),
+       enum_name(architecture_of(stored)));
 }
 
 void apply_changes(const TrainConfig& config, ModelConfig& model) {

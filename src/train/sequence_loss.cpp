@@ -60,6 +60,7 @@ LossSum forward_over(const LanguageModel& model, std::vector<Chunk>& chunks, std
     total.loss += part.loss;
     total.bytes += part.bytes;
     chunk.routes = trace.routes;
+    // The gradient normalisation (Eq. 9) divides by the writes of the whole sequence, not of a chunk.
     for (size_t level = 0; level < trace.groups.size(); ++level) {
       const Tensor counts = count_writes(trace.groups[level], trace.num_groups[level]);
       if (write_counts.size() <= level)

@@ -18,6 +18,7 @@
 #include "train/estimate.h"
 #include "train/run_checkpoint.h"
 #include "train/run_folder.h"
+#include "train/run_setup.h"
 
 namespace pmnet {
 namespace {
@@ -209,6 +210,16 @@ TEST(Run, RefusesBeforeTheFirstStepWhatCannotWork) {
   config = files.config;
   std::ofstream(files.folder / "text.txt", std::ios::app) << "one more line\n";
   expect(config, "fingerprint", /*resume=*/true);
+}
+
+TEST(Run, AShapeAndAnArchitectureMakeTheMatchingBaseline) {
+  RunFiles files;
+  TrainConfig config = files.config;
+  std::swap(config.model_config, config.init);
+  for (const Architecture architecture : {Architecture::kPmnet, Architecture::kTransformer}) {
+    config.architecture = architecture;
+    EXPECT_EQ(architecture_of(model_config_of(config)), architecture);
+  }
 }
 
 TEST(Run, EstimatesWithoutLeavingATrace) {
