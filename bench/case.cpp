@@ -15,6 +15,7 @@
 #include "base/statistics.h"
 #include "bench/limits.h"
 #include "config/costs.h"
+#include "config/field_table.h"
 #include "config/presets.h"
 #include "engine/packed_model.h"
 #include "engine/session.h"
@@ -105,6 +106,19 @@ BenchResult limits(const BenchCase& c) {
   return result;
 }
 
+const std::vector<Field<BenchResult>>& result_fields() {
+  using R = BenchResult;
+  static const std::vector<Field<BenchResult>> fields = {
+      {"bytes_per_second", &R::bytes_per_second, "Median over the iterations"},
+      {"peak_bytes", &R::peak_bytes, "Peak memory of the process"},
+      {"gemm_flops", &R::gemm_flops, "The larger of the two below"},
+      {"cube_flops", &R::cube_flops, "Matrix product of 2,048 cubed"},
+      {"shape_flops", &R::shape_flops, "Matrix products in the model's shapes"},
+      {"read_bytes_per_second", &R::read_bytes_per_second, "Read bandwidth"},
+  };
+  return fields;
+}
+
 }  // namespace
 
 ModelConfig config_of(const BenchCase& c) { return like(c.arch, preset(c.preset)); }
@@ -141,29 +155,28 @@ BenchResult run_case(const BenchCase& c) {
   return result;
 }
 
-std::string to_json(const BenchResult& r) {
-  return nlohmann::json{{"bytes_per_second", r.bytes_per_second},
-                        {"peak_bytes", r.peak_bytes},
-                        {"gemm_flops", r.gemm_flops},
-                        {"cube_flops", r.cube_flops},
-                        {"shape_flops", r.shape_flops},
-                        {"read_bytes_per_second", r.read_bytes_per_second}}
-      .dump();
+std::string to_json(const BenchResult& result) {
+  nlohmann::json object;
+  for (const Field<BenchResult>& field : result_fields()) object[field.key] = field_to_json(field.get(result));
+  return object.dump();
 }
 
 BenchResult parse_bench_result(const std::string& json_line, const std::string& where) {
-  const nlohmann::json json = parse_json(json_line, where);
-  BenchResult r;
-  std::vector<std::string> problems;
-  JsonFields fields(json, problems);
-  fields.read("bytes_per_second", r.bytes_per_second);
-  fields.read("peak_bytes", r.peak_bytes);
-  fields.read_optional("gemm_flops", r.gemm_flops);
-  fields.read_optional("cube_flops", r.cube_flops);
-  fields.read_optional("shape_flops", r.shape_flops);
-  fields.read_optional("read_bytes_per_second", r.read_bytes_per_second);
-  if (!problems.empty()) fail("{}: {}", where, problems.front());
-  return r;
+  const nlohmann::json object = parse_json(json_line, where);
+  BenchResult result;
+  for (const Field<BenchResult>& field : result_fields()) {
+    const bool required = field.key == "bytes_per_second" || field.key == "peak_bytes";
+    if (!object.contains(field.key)) {
+      if (required) fail("{}: {} is missing", where, field.key);
+      continue;
+    }
+    try {
+      field.set(result, field_from_json(field, object[field.key]));
+    } catch (const UserError& error) {
+      fail("{}: {}", where, error.what());
+    }
+  }
+  return result;
 }
 
 }  // namespace pmnet

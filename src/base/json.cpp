@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -110,68 +112,6 @@ json parse_json(std::string_view text, const std::string& where, int max_depth) 
 
 json read_json(const std::filesystem::path& file, uint64_t max_bytes) {
   return parse_json(read_file(file, max_bytes), file.string());
-}
-
-bool JsonFields::has(const std::string& key) const {
-  const auto found = object_.find(key);
-  return found != object_.end() && !found->is_null();
-}
-
-const json* JsonFields::find(const std::string& key) {
-  known_.insert(key);
-  const auto found = object_.find(key);
-  return found == object_.end() ? nullptr : &*found;
-}
-
-const json* JsonFields::require(const std::string& key) {
-  const json* value = find(key);
-  if (value == nullptr) problem(fmt::format("{} is missing", key));
-  return value;
-}
-
-void JsonFields::wrong_type(const std::string& key, const json& value, const char* expected) {
-  std::string shown = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  if (shown.size() > 60) shown = shown.substr(0, 60) + "...";
-  problem(fmt::format("{} must be {}, not {}", key, expected, shown));
-}
-
-void JsonFields::read(const std::string& key, int64_t& into) {
-  const json* value = require(key);
-  if (value == nullptr) return;
-  if (!value->is_number_integer()) return wrong_type(key, *value, "an integer");
-  if (value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
-    return wrong_type(key, *value, "an integer below 2^63");
-  }
-  into = value->get<int64_t>();
-}
-
-void JsonFields::read(const std::string& key, double& into) {
-  const json* value = require(key);
-  if (value == nullptr) return;
-  if (!value->is_number()) return wrong_type(key, *value, "a number");
-  into = value->get<double>();
-}
-
-void JsonFields::read(const std::string& key, bool& into) {
-  const json* value = require(key);
-  if (value == nullptr) return;
-  if (!value->is_boolean()) return wrong_type(key, *value, "true or false");
-  into = value->get<bool>();
-}
-
-void JsonFields::read(const std::string& key, std::string& into) {
-  const json* value = require(key);
-  if (value == nullptr) return;
-  if (!value->is_string()) return wrong_type(key, *value, "a string");
-  into = value->get<std::string>();
-}
-
-std::vector<std::string> JsonFields::unknown() const {
-  std::vector<std::string> keys;
-  for (const auto& item : object_.items()) {
-    if (!known_.contains(item.key())) keys.push_back(item.key());
-  }
-  return keys;
 }
 
 }  // namespace pmnet

@@ -1,5 +1,8 @@
 #include "config/reference.h"
 
+#include <cmath>
+
+#include "base/format.h"
 #include "config/costs.h"
 #include "config/model_fields.h"
 #include "config/presets.h"
@@ -33,9 +36,11 @@ std::string model_table(const char* title) {
 }
 
 std::string config_page() {
-  return "# Model configuration\n\nThe keys of `config.json`. Unknown keys are ignored with a warning; a missing "
-         "required "
-         "key, a value of another type or out of range is an error.\n" +
+  return "# Model configuration\n\n"
+         "The keys of `config.json`, under the names of the published checkpoints. `hidden_act` must be `silu` and\n"
+         "`rope_scaling` null. Unknown keys are ignored with a warning; a missing required key, a value of another "
+         "type\n"
+         "or out of range is an error.\n" +
          model_table<PmnetConfig>("PMNet (`model_type` \"PMNet\")") +
          model_table<TransformerConfig>("Transformer (`model_type` \"llama\")") +
          model_table<MambaConfig>("Mamba (`model_type` \"mamba\")");
@@ -43,10 +48,11 @@ std::string config_page() {
 
 std::string train_page() {
   std::string text =
-                  "# Training options\n\nThe keys of a run file (`--run FILE`) and of `--set KEY=VALUE`. Numbers may "
-                  "end in k, M or "
-                  "G. A resumed run must keep the options marked *fixed*.\n",
-              section;
+      "# Training keys\n\n"
+      "The keys of a run file (`--run FILE`) and of `--set KEY=VALUE`. Numbers may end in k, M or G. A resumed run "
+      "must\n"
+      "keep the keys marked *fixed*. `pmnet train --print-config` prints them as a run file.\n";
+  std::string section;
   const TrainConfig defaults;
   for (const TrainOption& option : train_options()) {
     if (const std::string now = option.key.substr(0, option.key.find('.')); now != section) {
@@ -63,16 +69,22 @@ std::string train_page() {
 
 std::string preset_page() {
   std::string text =
-      "# Presets\n\n119m and 30m are the sizes of the paper.\n\n| preset | parameters | layers L | width d | MLP width "
-      "f | "
-      "heads | phases M | slots N | read heads R | layers per level P | window w | dropout |\n"
-      "|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+      "# Presets\n\n"
+      "Named sizes of PMNet, as `pmnet info PRESET` describes them. `119m` and `30m` are the paper's; the others are\n"
+      "scaled down for CPUs. The baselines of `--arch transformer` and `--arch mamba` match a preset's number of\n"
+      "parameters within 2%. State and multiply-adds are those after 4,096 bytes.\n\n"
+      "| preset | parameters | layers L | width d | MLP width f | heads A × d_h | slots N × phases M | read heads R "
+      "| layers per level P | groups | window w | dropout | state, bytes | multiply-adds per byte |\n"
+      "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n";
+  constexpr int64_t kContext = 4096;
   for (const std::string& name : preset_names()) {
     const PmnetConfig c = preset(name);
-    text +=
-        fmt::format("| `{}` | {} | {} | {} | {} | {} x {} | {} | {} | {} | {} | {} | {} |\n", name, parameter_count(c),
-                    c.num_layers, c.hidden_size, c.intermediate_size, c.num_heads, c.head_dim, c.memory_size,
-                    c.num_memory, c.num_read_heads, c.write_period, c.sliding_window, c.attention_dropout);
+    text += fmt::format("| `{}` | {} | {} | {} | {} | {} × {} | {} × {} | {} | {} | {} | {} | {} | {} | {} |\n", name,
+                        format_count(parameter_count(c)), c.num_layers, c.hidden_size, c.intermediate_size, c.num_heads,
+                        c.head_dim, c.num_memory, c.memory_size, c.num_read_heads, c.write_period, c.total_groups(),
+                        c.sliding_window, c.attention_dropout,
+                        format_count(std::llround(total(streaming_state_bytes(c, kContext)))),
+                        format_count(std::llround(total(multiply_adds_per_token(c, kContext)))));
   }
   return text;
 }

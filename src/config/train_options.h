@@ -10,9 +10,14 @@
 
 namespace pmnet {
 
-struct TrainOption : Field<TrainConfig> {  // the key is "section.name"
-  std::string flag;                        // "--name"; empty: only through a run file or --set
-  bool fixed;                              // a run that is resumed must keep it
+struct TrainOption : Field<TrainConfig> {
+  // The rest makes the field; its key is "section.name".
+  template <typename... Row>
+  TrainOption(std::string flag_name, bool is_fixed, Row&&... row)
+      : Field<TrainConfig>(std::forward<Row>(row)...), flag(std::move(flag_name)), fixed(is_fixed) {}
+
+  std::string flag;  // "--name"; empty: only through a run file or --set
+  bool fixed;        // a run that is resumed must keep it
 };
 
 const std::vector<TrainOption>& train_options();

@@ -52,32 +52,5 @@ TEST(Json, ReadsFilesUpToALimit) {
   EXPECT_NE(user_error_of([&] { read_json(folder / "a.json", 5); }).find("the 5 bytes allowed"), std::string::npos);
 }
 
-TEST(JsonFields, CollectsEveryProblem) {
-  const auto object = parse_json(
-      R"({"i": 1.5, "big": 9223372036854775808, "d": "x", "b": 1, "s": null, "ok": 7, "extra": 0, "n": null})", "x");
-  std::vector<std::string> problems;
-  JsonFields fields(object, problems);
-  int64_t i = 3, big = 4, ok = 0, absent = 5, n = 6;
-  double d = 0.5;
-  bool b = false;
-  std::string s = "kept";
-  fields.read("i", i);
-  fields.read("big", big);
-  fields.read("d", d);
-  fields.read("b", b);
-  fields.read("s", s);
-  fields.read("ok", ok);
-  fields.read("absent", absent);
-  fields.read_optional("n", n);
-  fields.read_optional("also absent", n);
-  EXPECT_EQ(problems, (std::vector<std::string>{"i must be an integer, not 1.5",
-                                                "big must be an integer below 2^63, not 9223372036854775808",
-                                                "d must be a number, not \"x\"", "b must be true or false, not 1",
-                                                "s must be a string, not null", "absent is missing"}));
-  EXPECT_EQ(ok, 7);
-  EXPECT_EQ(i + big + absent + n, 3 + 4 + 5 + 6);
-  EXPECT_EQ(fields.unknown(), std::vector<std::string>{"extra"});
-}
-
 }  // namespace
 }  // namespace pmnet

@@ -88,6 +88,19 @@ TEST(FieldTable, MistakesNameTheKey) {
   EXPECT_EQ(error_of("zzzzzzzz=1"), "--set: unknown key 'zzzzzzzz'; see the table");
 }
 
+TEST(FieldTable, JsonOfAnotherTypeIsRefused) {
+  const auto refused = [](const char* key, const char* text) {
+    return user_error_of([&] { field_from_json(*find_field(rows(), key), nlohmann::json::parse(text)); });
+  };
+  EXPECT_EQ(refused("count", "1.5"), "count is 1.5, expected an integer");
+  EXPECT_EQ(refused("count", "9223372036854775808"), "count is 9223372036854775808, expected an integer");
+  EXPECT_EQ(refused("rate", "\"x\""), "rate is \"x\", expected a number");
+  EXPECT_EQ(refused("on", "1"), "on is 1, expected true or false");
+  EXPECT_EQ(refused("name", "null"), "name is null, expected a string");
+  EXPECT_EQ(refused("colour", "\"blue\""), "colour is \"blue\", expected red, green");
+  EXPECT_EQ(refused("inner.weights", "3"), "inner.weights is 3, expected a list");
+}
+
 TEST(FieldTable, RangesIncludeWhatTheySay) {
   Settings settings;
   EXPECT_TRUE(range_problems(rows(), settings).empty());
