@@ -1,11 +1,10 @@
-#include <filesystem>
 #include <memory>
 #include <string>
 
-#include "base/error.h"
 #include "base/format.h"
 #include "cli/commands.h"
 #include "cli/enum_option.h"
+#include "cli/outputs.h"
 #include "cli/seed_option.h"
 #include "config/costs.h"
 #include "config/presets.h"
@@ -20,14 +19,12 @@ struct NewOptions {
   std::string folder;
   Architecture architecture = Architecture::kPmnet;
   uint64_t seed = 0;
+  bool force = false;
 };
 
 void make_new_model(const NewOptions& options) {
   const ModelConfig config = like(options.architecture, preset(options.preset));
-  std::error_code ignored;
-  if (std::filesystem::exists(options.folder) && !std::filesystem::is_empty(options.folder, ignored))
-    fail("{}: already exists and a new model would replace it; name another folder, or remove this one first",
-         options.folder);
+  require_free_folder(options.folder, {.force = options.force, .inputs = {}});
   const auto model = make_model(config);
   model->initialize(options.seed);
   save_model(options.folder, *model, config);
@@ -43,9 +40,10 @@ void add_new_command(CLI::App& app) {
   command->add_option("preset", options->preset, "Name of a preset; 'pmnet info' lists them")
       ->type_name("PRESET")
       ->required();
-  command->add_option("folder", options->folder, "Folder to make")->type_name("DIR")->required();
-  require_seed(command->add_option("--seed", options->seed, "Equal seeds give equal weights")->capture_default_str());
+  command->add_option("folder,--out", options->folder, "Model folder to write")->type_name("DIR")->required();
+  require_seed(command->add_option("--seed", options->seed, "Random seed of the weights")->capture_default_str());
   add_enum_option(*command, "--arch", options->architecture, "Architecture; a baseline has as many parameters");
+  add_force_option(*command, options->force);
   command->callback([options] { make_new_model(*options); });
 }
 

@@ -144,6 +144,7 @@ TEST(New, MakesModelsOfEveryArchitecture) {
     EXPECT_EQ(run_program(fmt::format("generate '{}' x --max-bytes 3", model)).exit_code, 0);
   }
   expect_user_error(fmt::format("new tiny '{}'", (folder / "pmnet").string()), "already exists");
+  expect_user_error("new tiny ''", "the name of the folder to write is empty");
   expect_user_error(fmt::format("new tinny '{}'", (folder / "x").string()), "did you mean 'tiny'?");
   expect_user_error(fmt::format("new tiny '{}' --arch llama", (folder / "x").string()), "--arch is 'llama'");
   expect_user_error(fmt::format("new tiny '{}' --seed 1.5", (folder / "x").string()), "--seed");
