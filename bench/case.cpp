@@ -17,7 +17,6 @@
 #include "config/costs.h"
 #include "config/field_table.h"
 #include "config/presets.h"
-#include "engine/packed_model.h"
 #include "engine/session.h"
 #include "model/model_folder.h"
 #include "train/sequence_loss.h"
@@ -71,14 +70,14 @@ double forward_rate(const BenchCase& c, const LanguageModel& model) {
   return median_rate(c, static_cast<double>(ids.numel()), [&] { model.hidden(ids, nullptr, {}, nullptr); });
 }
 
-double prefill_rate(const BenchCase& c, const std::shared_ptr<const LanguageModel>& model) {
+double prefill_rate(const BenchCase& c, const std::shared_ptr<const Engine>& engine) {
   const Tensor ids = random_bytes(c.batch, c.context);
-  return median_rate(c, static_cast<double>(ids.numel()), [&] { Session(model, "", c.batch).read(ids); });
+  return median_rate(c, static_cast<double>(ids.numel()), [&] { Session(engine, c.batch).read(ids); });
 }
 
 // In turns with reading a buffer as large as the weights: how fast memory answers changes within seconds.
-BenchResult decode(const BenchCase& c, const std::shared_ptr<const LanguageModel>& model) {
-  Session session(model, "", c.batch);
+BenchResult decode(const BenchCase& c, const std::shared_ptr<const Engine>& engine) {
+  Session session(engine, c.batch);
   session.read(random_bytes(c.batch, c.context));
   constexpr int64_t kSteps = 16;  // per timed iteration
   const auto steps = [&] {
@@ -135,18 +134,16 @@ BenchResult run_case(const BenchCase& c) {
   } else {
     const ops::ImplementationGuard guard(c.path == "reference" ? ops::Implementation::kReference
                                                                : ops::Implementation::kFast);
-    std::shared_ptr<LanguageModel> model = make_model(config_of(c));
+    std::unique_ptr<LanguageModel> model = make_model(config_of(c));
     model->initialize(kSeed);
     if (c.what == "train") {
       result.bytes_per_second = train_rate(c, *model);
     } else if (c.what == "forward") {
       result.bytes_per_second = forward_rate(c, *model);
     } else if (c.what == "prefill") {
-      result.bytes_per_second = prefill_rate(c, model);
+      result.bytes_per_second = prefill_rate(c, make_engine(*model));
     } else if (c.what == "decode") {
-      round_weights(*model, parse_weight_type(c.weights));
-      pack_weights(*model);
-      return decode(c, model);
+      return decode(c, make_engine(EngineWeights(std::move(model), parse_weight_type(c.weights))));
     } else {
       fail("unknown measurement '{}'; expected train, forward, prefill or decode", c.what);
     }

@@ -14,8 +14,9 @@
 
 #include "base/amx_guard.h"
 #include "config/presets.h"
+#include "engine/packed_weight.h"
+#include "engine/quantize.h"
 #include "ops/ops.h"
-#include "ops/packed_linear.h"
 
 namespace pmnet::ops {
 namespace {
@@ -168,18 +169,20 @@ void time_backward(benchmark::State& state, const OpCase& op) {
 
 // One thread: what kernels::gemv does with the rows it is given.
 void time_gemv(benchmark::State& state, int64_t rows, int64_t cols, kernels::WeightType type, int64_t vectors) {
-  const PackedWeight packed = pack_weight(quantize_weight(weight(rows, cols), type));
+  const PackedWeight packed = pack_weight(quantize(weight(rows, cols), type));
   const Tensor x = normal({vectors, cols}), y = at::empty({vectors, rows});
-  const kernels::RowPartition partition = kernels::partition_rows(matrix_of(packed), rows, vectors, /*num_threads=*/1);
+  const kernels::RowPartition partition =
+      kernels::partition_rows(packed.rows_from(0), rows, vectors, /*num_threads=*/1);
   kernels::Operands operands;
   for ([[maybe_unused]] auto iteration : state) {
-    kernels::bind_operands(matrix_of(packed), vectors, x.const_data_ptr<float>(), cols, operands);
-    for (int64_t v = 0; v < vectors && packed.scales; ++v) kernels::quantize_operand(matrix_of(packed), v, operands);
+    kernels::bind_operands(packed.rows_from(0), vectors, x.const_data_ptr<float>(), cols, operands);
+    for (int64_t v = 0; v < vectors && packed.scales.defined(); ++v)
+      kernels::quantize_operand(packed.rows_from(0), v, operands);
     for (int64_t i = 0; i < partition.size(); ++i)
-      kernels::gemv(matrix_of(packed), partition.range(i), nullptr, operands, y.mutable_data_ptr<float>(), rows);
+      kernels::gemv(packed.rows_from(0), partition.range(i), nullptr, operands, y.mutable_data_ptr<float>(), rows);
   }
   Tensors touched{packed.data, x, y};
-  if (packed.scales) touched.push_back(*packed.scales);
+  if (packed.scales.defined()) touched.push_back(packed.scales);
   set_counters(state, 2.0 * static_cast<double>(rows * cols * vectors), bytes_of(touched));
 }
 

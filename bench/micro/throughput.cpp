@@ -29,6 +29,7 @@ constexpr int64_t kLeastBytes = (kStops + 1) * kPasses * kPass;  // so that time
 void run(const std::string& preset, int64_t bytes, bool decode) {
   constexpr uint64_t kSeed = 1;
   const std::shared_ptr<const LanguageModel> model = load_or_make_model(preset, kSeed).model;
+  const std::shared_ptr<const Engine> engine = make_engine(*model);
   at::manual_seed(kSeed);
   const at::Tensor text = at::randint(256, {1, kPass}, at::kLong);
   const auto time_pass = [&](Session& session) {
@@ -39,7 +40,7 @@ void run(const std::string& preset, int64_t bytes, bool decode) {
       session.read(text);
     return steady_seconds() - start;
   };
-  Session far(model, /*model_hash=*/"");
+  Session far(engine);
   const Session start = far.fork();
   fmt::print("{:>9}  {:>10}  {:>10}  {:>6}  {:>9}\n", "position", "time there", "at start", "ratio", "resident");
   for (int64_t stop = 0; stop <= kStops; ++stop) {

@@ -119,10 +119,11 @@ std::vector<Part> AnchorsExperiment::parts() {
 json AnchorsExperiment::read(PartContext& context) const {
   const OpenedModel opened = open_given(model_, context);
   std::vector<Candidate> models;
-  for (const Variant& variant : variants()) models.push_back({variant.label, opened.model, variant.switches, 0});
+  for (const Variant& variant : variants())
+    models.push_back({variant.label, make_engine(opened.weights, variant.switches), 0});
   EvalSettings reading;
   reading.rows = rows_for_threads(at::get_num_threads());
-  return {{"model", opened.hash}, {"scores", score_books(models, settings_.books, reading, context)}};
+  return {{"model", opened.weights.hash()}, {"scores", score_books(models, settings_.books, reading, context)}};
 }
 
 json AnchorsExperiment::count_routes(PartContext& context) const {
@@ -136,7 +137,7 @@ json AnchorsExperiment::count_routes(PartContext& context) const {
   RoutingStatistics routing;
   double done = 0;
   while (std::optional<DocumentCursor> document = queue.next()) {
-    Scorer scorer(*opened.model);
+    Scorer scorer(opened.engine);
     routing.next_text();
     for (std::string bytes = document->read(kChunk); !bytes.empty(); bytes = document->read(kChunk)) {
       context.stop().throw_if_requested();

@@ -188,7 +188,8 @@ json CompareExperiment::evaluate_seed(int64_t seed, PartContext& context) const 
     MemorySwitches switches;
     switches.recurrence = curve.recurrence;
     const bool attends = std::string(curve.training) == "transformer";
-    scored.push_back({curve.label, models.at(curve.training), switches, attends ? settings_.attention_limit : 0});
+    scored.push_back(
+        {curve.label, make_engine(models.at(curve.training), switches), attends ? settings_.attention_limit : 0});
   }
   EvalSettings reading;
   reading.rows = rows_for_threads(at::get_num_threads());

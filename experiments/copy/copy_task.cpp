@@ -63,7 +63,7 @@ CopyScore score_copy(const LanguageModel& model, const CopyTask& task, int64_t l
                      const std::function<void()>& between) {
   constexpr int64_t kBytesAtOnce = 16'384;  // of all streams: bounds the memory for logits
   at::NoGradGuard no_grad;
-  const std::shared_ptr<const LanguageModel> borrowed(&model, [](const LanguageModel*) {});
+  const std::shared_ptr<const Engine> engine = make_engine(model);
   const int64_t most_rows = std::clamp<int64_t>(kBytesAtOnce / length, 1, samples);
   int64_t right_tokens = 0, right_sequences = 0;
   double loss = 0;
@@ -78,7 +78,7 @@ CopyScore score_copy(const LanguageModel& model, const CopyTask& task, int64_t l
     }
     const Tensor source = at::tensor(bytes, at::kLong).view({rows, length});
     const auto column = [&](int64_t id) { return at::full({rows, 1}, id, at::kLong); };
-    Session session(borrowed, "", rows);
+    Session session(engine, rows);
     session.read(at::cat({column(task.bos), source}, 1));
     const Tensor fed = at::cat({column(task.delimiter), source.narrow(1, 0, length - 1)}, 1);
     const Tensor logits = session.feed(fed);

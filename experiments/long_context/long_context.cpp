@@ -143,8 +143,9 @@ std::vector<Part> LongContextExperiment::parts() {
       EvalSettings reading;
       reading.window = curve_window(settings_.trained);
       reading.chunk = settings_.chunk;  // one document at a time: time and memory are those of a single stream
-      const std::vector<Candidate> models = {{reader.label, opened.model, reader.switches, reader.limit}};
-      return json{{"model", opened.hash}, {"scores", score_books(models, settings_.books, reading, context)}};
+      const std::vector<Candidate> models = {
+          {reader.label, make_engine(opened.weights, reader.switches), reader.limit}};
+      return json{{"model", opened.weights.hash()}, {"scores", score_books(models, settings_.books, reading, context)}};
     };
     parts.push_back(std::move(part));
   }

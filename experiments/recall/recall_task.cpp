@@ -97,9 +97,8 @@ RecallScore score_recall(const LanguageModel& model, const MemorySwitches& switc
     answers.push_back(sample.answer);
   }
   const auto column = [&](const std::vector<int64_t>& ids) { return at::tensor(ids, at::kLong).view({streams, -1}); };
-  const std::shared_ptr<const LanguageModel> borrowed(&model, [](const LanguageModel*) {});
-  Session session(borrowed, "", streams, switches);
-  session.chunk = question.chunk;
+  Session session(make_engine(model, switches), streams);
+  session.set_chunk(question.chunk);
   session.read(column(start));
 
   RecallScore score;

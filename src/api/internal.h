@@ -26,11 +26,13 @@ using BatchTrainer = pmnet::Trainer;
 namespace pmnet {
 
 struct Model::Impl {
-  std::shared_ptr<LanguageModel> model;
+  std::shared_ptr<LanguageModel> model;  // null for bf16 and int8 weights, which are for inference only
+  std::shared_ptr<const Engine> quantized;
   ModelConfig config;
   std::vector<std::string> warnings;
-  bool quantized = false;      // bf16 or int8 weights: for inference only
-  std::string quantized_hash;  // taken before the weights were packed
+
+  // A new one for a model that may have been trained since the last.
+  std::shared_ptr<const Engine> engine() const { return quantized ? quantized : make_engine(model); }
 };
 
 }  // namespace pmnet

@@ -6,7 +6,6 @@
 #include "base/amx_guard.h"
 #include "config/costs.h"
 #include "config/presets.h"
-#include "engine/packed_model.h"
 
 namespace pmnet::inline v0 {
 
@@ -26,18 +25,18 @@ void set_num_threads(int threads) {
 
 Model Model::load(const std::filesystem::path& folder) {
   prepare_process();
-  LoadedModel loaded = load_model(weights_folder(folder.string()), {.keep_small = true});
+  const std::filesystem::path weights = weights_folder(folder.string());
   auto impl = std::make_shared<Impl>();
-  impl->model = std::move(loaded.model);
-  impl->config = loaded.config;
-  impl->warnings = std::move(loaded.warnings);
-  ParameterVisitor visitor;
-  visitor.linear = [&](const std::string&, Linear& layer) {
-    impl->quantized = impl->quantized || layer.weight.scalar_type() != at::kFloat;
-  };
-  impl->model->visit(visitor);
-  impl->quantized_hash = impl->quantized ? model_hash(*impl->model) : "";
-  pack_weights(*impl->model);
+  const auto opened = std::make_shared<const ModelFolder>(
+      weights, [warnings = &impl->warnings](const std::string& warning) { warnings->push_back(warning); });
+  impl->config = opened->config();
+  if (opened->quantized()) {
+    impl->quantized = make_engine(EngineWeights(opened));
+  } else {
+    LoadedModel loaded = load_model(weights);
+    impl->model = std::move(loaded.model);
+    impl->warnings = std::move(loaded.warnings);
+  }
   return Model(std::move(impl));
 }
 
@@ -51,16 +50,22 @@ Model Model::create(const std::string& preset_name, std::uint64_t seed) {
 }
 
 void Model::save(const std::filesystem::path& folder) const {
-  if (impl_->quantized) fail("a quantized model cannot be saved again; copy its folder instead");
+  if (!impl_->model) fail("a quantized model cannot be saved again; copy its folder instead");
   save_model(folder, *impl_->model, impl_->config);
 }
 
 std::int64_t Model::num_parameters() const { return parameter_count(impl_->config); }
-std::int64_t Model::vocab_size() const { return impl_->model->vocab_size(); }
-std::int64_t Model::bos_id() const { return impl_->model->bos_token_id(); }
-std::int64_t Model::eos_id() const { return impl_->model->eos_token_id(); }
+std::int64_t Model::vocab_size() const {
+  return std::visit([](const auto& c) { return c.vocab_size; }, impl_->config);
+}
+std::int64_t Model::bos_id() const {
+  return std::visit([](const auto& c) { return c.bos_token_id; }, impl_->config);
+}
+std::int64_t Model::eos_id() const {
+  return std::visit([](const auto& c) { return c.eos_token_id; }, impl_->config);
+}
 const std::vector<std::string>& Model::warnings() const { return impl_->warnings; }
 
-std::string Model::hash() const { return impl_->quantized ? impl_->quantized_hash : model_hash(*impl_->model); }
+std::string Model::hash() const { return impl_->engine()->model_hash(); }
 
 }  // namespace pmnet::inline v0

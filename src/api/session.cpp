@@ -14,7 +14,7 @@ struct Session::Impl {
 
   // A memory file may have been written before anything was read.
   void begin_text() {
-    if (!session.last_logits().defined()) session.feed({session.model().bos_token_id()});
+    if (!session.last_logits().defined()) session.feed({session.engine().bos_token_id()});
   }
 };
 
@@ -50,8 +50,7 @@ GenerateStop stop_of(StopReason reason) {
 
 }  // namespace
 
-Session::Session(const Model& model)
-    : impl_(new Impl{model, internal::EngineSession(model.impl_->model, model.hash())}) {
+Session::Session(const Model& model) : impl_(new Impl{model, internal::EngineSession(model.impl_->engine())}) {
   impl_->begin_text();
 }
 
@@ -66,7 +65,7 @@ void Session::feed(std::string_view bytes) {
 
 std::vector<double> Session::score(std::string_view bytes) {
   std::vector<double> bits;
-  const auto chunk = static_cast<size_t>(impl_->session.chunk);
+  const auto chunk = static_cast<size_t>(impl_->session.chunk());
   for (size_t begin = 0; begin < bytes.size(); begin += chunk) {
     const std::vector<int64_t> ids = ids_of(bytes.substr(begin, chunk));
     const auto T = static_cast<int64_t>(ids.size());
@@ -106,7 +105,7 @@ void Session::rewind(std::size_t point) { impl_->session.rewind(point); }
 void Session::save(const std::filesystem::path& file) const { impl_->session.save(file); }
 
 Session Session::load(const std::filesystem::path& file, const Model& model) {
-  internal::EngineSession loaded = internal::EngineSession::load(file, model.impl_->model, model.hash());
+  internal::EngineSession loaded = internal::EngineSession::load(file, model.impl_->engine());
   if (loaded.batch() != 1)
     fail("{}: holds {} sequences; this interface reads files of one sequence", file.string(), loaded.batch());
   Session session(std::unique_ptr<Impl>(new Impl{model, std::move(loaded)}));
@@ -115,7 +114,7 @@ Session Session::load(const std::filesystem::path& file, const Model& model) {
 }
 
 std::int64_t Session::bytes_read() const { return impl_->session.position() - 1; }  // BOS is not a byte of the text
-std::int64_t Session::state_bytes() const { return impl_->session.state().bytes(); }
+std::int64_t Session::state_bytes() const { return pmnet::state_bytes(impl_->session.state()); }
 const Model& Session::model() const { return impl_->model; }
 
 }  // namespace pmnet::inline v0

@@ -70,7 +70,7 @@ Batch batch_of(const std::vector<Example>& examples, const Model& model, int64_t
 
 Trainer::Trainer(const Model& model, const TrainerOptions& options) {
   check(options);
-  if (model.impl_->quantized) fail("a quantized model cannot be trained; load the float32 model it was made from");
+  if (!model.impl_->model) fail("a quantized model cannot be trained; load the float32 model it was made from");
   impl_ = std::make_unique<Impl>(model, model.impl_->model, config_of(options));
 }
 

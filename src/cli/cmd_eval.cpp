@@ -47,7 +47,8 @@ std::vector<Candidate> candidates_of(const EvalOptions& options) {
       for (const Candidate& other : candidates)
         if (other.label == named.label + suffix)
           fail("two models are called '{}'; give them names: --model NAME={}", other.label, named.folder);
-      candidates.push_back({.label = named.label + suffix, .model = opened.model, .switches = switches, .limit = 0});
+      candidates.push_back(
+          {.label = named.label + suffix, .engine = make_engine(opened.weights, switches), .limit = 0});
     };
     add("", {});
     if (!has_memory(opened.config)) continue;

@@ -127,8 +127,7 @@ void generate(const GenerateOptions& options) {
   settings.sampling.seed = options.seed ? *options.seed : std::random_device{}();
 
   const OpenedModel opened = open_model(options.folder);
-  Session session = options.memory.empty() ? Session(opened.model, opened.hash)
-                                           : Session::load(options.memory, opened.model, opened.hash);
+  Session session = options.memory.empty() ? Session(opened.engine) : Session::load(options.memory, opened.engine);
   Generator generator(session);
   const ByteTokenizer tokenizer(opened.config);
 

@@ -58,9 +58,9 @@ void run_inspect(const InspectOptions& options) {
   check(options);
   Excerpt excerpt = read_excerpt(options);
   const OpenedModel opened = open_model(options.folder);
-  require_memory(*opened.model, options.folder);
-  require_byte_vocabulary(*opened.model, options.folder);
-  std::vector<SlotName> slots = parse_slots(*opened.model, options.slots);
+  require_memory(*opened.engine, options.folder);
+  require_byte_vocabulary(*opened.engine, options.folder);
+  std::vector<SlotName> slots = parse_slots(*opened.engine, options.slots);
   if (const auto special = ByteTokenizer(opened.config).find_special_byte(excerpt.bytes))
     print_error("note: byte {} of the text is BOS or EOS to this model", *special);
 
@@ -68,7 +68,7 @@ void run_inspect(const InspectOptions& options) {
   ProgressLine progress;
   const auto total = static_cast<double>(excerpt.bytes.size());
   RateMeter meter(total);
-  const Inspection inspection = inspect(opened.model, std::move(excerpt.bytes), [&](int64_t bytes_read) {
+  const Inspection inspection = inspect(opened.engine, std::move(excerpt.bytes), [&](int64_t bytes_read) {
     meter.set_done(static_cast<double>(bytes_read));
     progress.update([&] {
       return fmt::format("{} of {} bytes, {}, {} left", format_count(bytes_read),

@@ -9,7 +9,7 @@
 #include "cli/commands.h"
 #include "cli/outputs.h"
 #include "cli/size_option.h"
-#include "engine/packed_model.h"
+#include "engine/engine.h"
 #include "eval/scorer.h"
 #include "model/model_folder.h"
 #include "train/open_model.h"
@@ -25,11 +25,10 @@ struct QuantizeOptions {
 };
 
 void run_quantize(const QuantizeOptions& o) {
-  const kernels::WeightType type = parse_weight_type(o.to);
+  const WeightType type = parse_weight_type(o.to);
   const std::filesystem::path source = weights_folder(o.model);
   require_free_folder(o.out, {.force = o.force, .inputs = {o.model, source}});
   LoadedModel loaded = load_model(source);
-  const std::shared_ptr<LanguageModel> model = std::move(loaded.model);
   std::string text;
   if (!o.text.empty()) {
     const FileReader reader(o.text);
@@ -37,13 +36,12 @@ void run_quantize(const QuantizeOptions& o) {
     if (text.empty()) fail("{}: is empty; name a text with something to score", o.text);
     reader.read_at(0, text.data(), text.size());
   }
-  const double before = text.empty() ? NAN : bits_per_byte(*model, text, o.chunk);
-  round_weights(*model, type);
-  save_model(o.out, *model, loaded.config);
+  const double before = text.empty() ? NAN : bits_per_byte(make_engine(*loaded.model), text, o.chunk);
+  save_model(o.out, quantize_weights(*loaded.model, type), loaded.config);
   fmt::print("wrote {} with {} weights\n", o.out, o.to);
   if (text.empty()) return;
-  pack_weights(*model);
-  const double after = bits_per_byte(*model, text, o.chunk);
+  const EngineWeights quantized(std::move(loaded.model), type);
+  const double after = bits_per_byte(make_engine(quantized), text, o.chunk);
   fmt::print("bits per byte on the first {} bytes of {} (one stream, BOS fed and not scored):\n", text.size(), o.text);
   fmt::print("  float32  {:.5f}\n  {:<7}  {:.5f}  ({:+.5f})\n", before, o.to, after, after - before);
 }

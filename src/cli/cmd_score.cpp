@@ -21,9 +21,8 @@ void score(const ScoreCommand& options) {
   check(options.stream);
   require_free_file(options.save_memory, {.force = options.force, .inputs = {options.stream.file}});
   const OpenedModel opened = open_model(options.model);
-  require_byte_vocabulary(*opened.model, options.model);
-  const Session start = options.memory.empty() ? Session(opened.model, opened.hash)
-                                               : Session::load(options.memory, opened.model, opened.hash);
+  require_byte_vocabulary(*opened.engine, options.model);
+  const Session start = options.memory.empty() ? Session(opened.engine) : Session::load(options.memory, opened.engine);
   const Session end = score_stream(start, options.stream);
   if (!options.save_memory.empty()) end.save(options.save_memory);
 }

@@ -108,8 +108,8 @@ void show_curve(const DemoFolder& folder) {
 }
 
 void show_compression(const OpenedModel& model, std::string_view train, std::string_view held_out) {
-  const double with_memory = bits_per_byte(*model.model, held_out);
-  const double without_memory = bits_per_byte(*model.model, held_out, /*chunk=*/1024, {.recurrence = false});
+  const double with_memory = bits_per_byte(model.engine, held_out);
+  const double without_memory = bits_per_byte(make_engine(model.weights, {.recurrence = false}), held_out);
   const auto number = [](double bits) { return fmt::format("{:.3f}", bits); };
   Table table({"bits per byte of the held-out part", "alone", "after the training part"});
   table.add_row({"PMNet", "", number(with_memory)});
@@ -131,7 +131,7 @@ void show_compression(const OpenedModel& model, std::string_view train, std::str
 
 void show_paragraph(const OpenedModel& model, std::string_view held_out) {
   const std::string_view prompt = held_out.substr(0, kPromptBytes);
-  Session session(model.model, model.hash);
+  Session session(model.engine);
   Generator generator(session);
   generator.read(prompt);
   Utf8Stream utf8;

@@ -21,8 +21,8 @@ Tensor ids_of(const OpenedModel& model, std::string_view text) {
 double largest_difference(const Tensor& a, const Tensor& b) { return (a - b).abs().max().item<double>(); }
 
 Session session_of(const OpenedModel& model, int64_t chunk) {
-  Session session(model.model, model.hash);
-  session.chunk = chunk;
+  Session session(model.engine);
+  session.set_chunk(chunk);
   return session;
 }
 
@@ -40,7 +40,7 @@ bool show_streaming(const OpenedModel& model, std::string_view text, const std::
     const double difference = largest_difference(session.feed(ids), one_pass);
     agrees = agrees && difference <= kRounding;
     table.add_row({std::to_string(chunk), std::to_string((T + chunk - 1) / chunk), fmt::format("{:.1e}", difference),
-                   format_count(session.state().bytes()) + " bytes"});
+                   format_count(state_bytes(session.state())) + " bytes"});
   }
   fmt::print(
       "{} bytes read in chunks, compared with one pass over all of them:\n{}The chunk size changes only the order of "
@@ -50,8 +50,8 @@ bool show_streaming(const OpenedModel& model, std::string_view text, const std::
   Session stream = session_of(model, /*chunk=*/64);
   stream.read(ids.narrow(1, 0, half));
   stream.save(memory_file);
-  Session restored = Session::load(memory_file, model.model, model.hash);
-  restored.chunk = stream.chunk;
+  Session restored = Session::load(memory_file, model.engine);
+  restored.set_chunk(stream.chunk());
   const Tensor rest = ids.narrow(1, half, T - half);
   const double difference = largest_difference(stream.feed(rest), restored.feed(rest));
   agrees = agrees && difference == 0;

@@ -16,7 +16,7 @@ std::vector<std::string> GenerateSettings::problems() const {
 
 Generator::Generator(Session& session)
     : session_(session),
-      tokenizer_(session.model().bos_token_id(), session.model().eos_token_id(), session.model().vocab_size()) {
+      tokenizer_(session.engine().bos_token_id(), session.engine().eos_token_id(), session.engine().vocab_size()) {
   if (session.batch() != 1)
     fail("this memory holds {} streams; text is generated from a memory of one stream", session.batch());
   if (!session.last_logits().defined()) waiting_.push_back(tokenizer_.bos_id());
@@ -26,7 +26,7 @@ void Generator::read(std::string_view bytes) {
   prompt_bytes_ += static_cast<int64_t>(bytes.size());
   for (const char byte : bytes) {
     waiting_.push_back(static_cast<unsigned char>(byte));
-    if (static_cast<int64_t>(waiting_.size()) == session_.chunk) finish_prompt();
+    if (static_cast<int64_t>(waiting_.size()) == session_.chunk()) finish_prompt();
   }
 }
 

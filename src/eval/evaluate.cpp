@@ -28,11 +28,11 @@ class EvaluationLoop {
                  const EvalHooks& hooks)
       : candidates_(candidates), queue_(queue), settings_(settings), hooks_(hooks) {
     for (const Candidate& candidate : candidates_) {
-      scorers_.emplace_back(*candidate.model, candidate.switches, 0);
+      scorers_.emplace_back(candidate.engine, 0);
       result_.labels.push_back(candidate.label);
       result_.seconds.push_back(0);
       result_.throughput.emplace_back(settings_.chunk);
-      for (const int64_t id : {candidate.model->bos_token_id(), candidate.model->eos_token_id()})
+      for (const int64_t id : {candidate.engine->bos_token_id(), candidate.engine->eos_token_id()})
         if (id >= 0 && id < static_cast<int64_t>(is_marker_.size())) is_marker_[id] = true;
     }
   }
@@ -104,7 +104,7 @@ class EvaluationLoop {
       bytes = bytes.substr(0, static_cast<size_t>(left));
     }
     std::vector<int64_t> ids = byte_ids(bytes);
-    if (settings_.score_eos && to_the_end) ids.push_back(candidate.model->eos_token_id());
+    if (settings_.score_eos && to_the_end) ids.push_back(candidate.engine->eos_token_id());
     return ids;
   }
 
@@ -123,7 +123,7 @@ class EvaluationLoop {
     pass.fastest = pass.seconds / static_cast<double>(pass.bytes);
     result_.seconds[c] += pass.seconds;
     for (size_t r = 0; r < rows_.size(); ++r) rows_[r].score.scores[c].add(bits[r]);
-    pass.state_bytes = scorers_[c].state().bytes();
+    pass.state_bytes = state_bytes(scorers_[c].state());
     pass.resident_bytes = resident_bytes();
     result_.throughput[c].add(pass);
   }
@@ -160,9 +160,9 @@ Evaluation evaluate(const std::vector<Candidate>& candidates, DocumentQueue& que
     fail("chunk is {}, rows {} and window {}; expected numbers above 0", settings.chunk, settings.rows,
          settings.window);
   for (const Candidate& candidate : candidates) {
-    require_byte_vocabulary(*candidate.model, candidate.label);
-    const int64_t eos = candidate.model->eos_token_id();
-    if (settings.score_eos && (eos < 0 || eos >= candidate.model->vocab_size()))
+    require_byte_vocabulary(*candidate.engine, candidate.label);
+    const int64_t eos = candidate.engine->eos_token_id();
+    if (settings.score_eos && (eos < 0 || eos >= candidate.engine->vocab_size()))
       fail("{} has no EOS to score: eos_token_id is {}; omit --score-eos", candidate.label, eos);
   }
   return EvaluationLoop(candidates, queue, settings, hooks).run();

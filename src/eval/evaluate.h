@@ -13,8 +13,7 @@ namespace pmnet {
 
 struct Candidate {
   std::string label;
-  std::shared_ptr<const LanguageModel> model;
-  MemorySwitches switches;
+  std::shared_ptr<const Engine> engine;
   int64_t limit = 0;  // bytes that it reads of each document; 0: all
 };
 

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "eval/scorer.h"
 #include "io/safetensors.h"
-#include "model/pmnet.h"
 #include "ops/ops.h"
 
 namespace pmnet {
@@ -20,8 +19,6 @@ namespace {
 // The inside of a pass is kept whole: 16 bytes per phase, slot, level and byte.
 constexpr size_t kChunk = 512;
 constexpr int64_t kNothingToScore = -1;
-
-const PMNet* as_pmnet(const LanguageModel& model) { return dynamic_cast<const PMNet*>(&model); }
 
 // Appends [1,T,...] tensors of the H levels as rows [T,H,...], leaving out the first `skip` steps.
 template <typename T>
@@ -37,14 +34,13 @@ double entropy_sum(const Tensor& weights) {
   return -(weights * weights.clamp_min(1e-30).log()).sum(at::kDouble).item<double>();
 }
 
-std::vector<float> angles_of(const ops::Phases& memory) {
-  const Tensor angle =
-      (memory.turns ? ops::to_angle(*memory.turns, at::kFloat) : memory.angle->to(at::kFloat)).flatten().contiguous();
+std::vector<float> angles_of(const Tensor& turns) {
+  const Tensor angle = ops::to_angle(turns, at::kFloat).flatten().contiguous();
   return {angle.const_data_ptr<float>(), angle.const_data_ptr<float>() + angle.numel()};
 }
 
 // What is known once the last byte was read.
-void sum_up(Inspection& inspection, const State& state, const PmnetConfig& config) {
+void sum_up(Inspection& inspection, const SequenceState& state, const PmnetConfig& config) {
   const int64_t H = inspection.num_levels();
   for (int64_t h = 0; h < H; ++h) {
     LevelView& level = inspection.levels[h];
@@ -78,17 +74,17 @@ double Inspection::bits_per_byte() const {
   return std::accumulate(bits.begin(), bits.end(), 0.0) / static_cast<double>(std::max<size_t>(1, bits.size()));
 }
 
-void require_memory(const LanguageModel& model, const std::string& name) {
-  const PMNet* pmnet = as_pmnet(model);
-  if (pmnet == nullptr) fail("{} is no PMNet and has no memory to look into; expected a PMNet", name);
-  if (!pmnet->config().memory_modules)
+void require_memory(const Engine& engine, const std::string& name) {
+  const PmnetConfig* config = engine.pmnet_config();
+  if (config == nullptr) fail("{} is no PMNet and has no memory to look into; expected a PMNet", name);
+  if (!config->memory_modules)
     fail("{} was made without memory modules, so there is nothing to look into; expected a PMNet that has them", name);
 }
 
-Inspection inspect(const std::shared_ptr<const LanguageModel>& model, std::string text,
+Inspection inspect(const std::shared_ptr<const Engine>& engine, std::string text,
                    const std::function<bool(int64_t bytes_read)>& read_on) {
-  require_memory(*model, "the model");
-  const PmnetConfig& config = as_pmnet(*model)->config();
+  require_memory(*engine, "the model");
+  const PmnetConfig& config = *engine->pmnet_config();
   Inspection inspection{.text = std::move(text),
                         .slots = config.num_memory,
                         .phases = config.memory_size,
@@ -101,7 +97,7 @@ Inspection inspect(const std::shared_ptr<const LanguageModel>& model, std::strin
   std::vector<int64_t> ids = byte_ids(inspection.text);
   ids.push_back(kNothingToScore);  // a pass reads all but the last id it is given, so that the last byte is read too
 
-  Scorer scorer(*model);
+  Scorer scorer(engine);
   std::vector<double> entropies(config.num_levels(), 0.0), reads(config.num_levels(), 0.0);
   size_t steps = 0;
   for (bool go_on = true; go_on && steps < ids.size();) {
@@ -128,13 +124,13 @@ Inspection inspect(const std::shared_ptr<const LanguageModel>& model, std::strin
   inspection.bits.resize(steps - 1);  // the step after the last byte scores nothing
   for (size_t h = 0; h < entropies.size(); ++h)
     inspection.levels[h].slots_per_read = std::exp(entropies[h] / std::max(1.0, reads[h]));
-  sum_up(inspection, scorer.state(), config);
+  sum_up(inspection, scorer.state().front(), config);
   return inspection;
 }
 
-std::vector<SlotName> parse_slots(const LanguageModel& model, const std::vector<std::string>& names) {
-  require_memory(model, "the model");
-  const PmnetConfig& config = as_pmnet(model)->config();
+std::vector<SlotName> parse_slots(const Engine& engine, const std::vector<std::string>& names) {
+  require_memory(engine, "the model");
+  const PmnetConfig& config = *engine.pmnet_config();
   std::vector<SlotName> slots;
   for (const std::string& name : names) {
     const std::vector<int64_t> numbers = parse_numbers(name);

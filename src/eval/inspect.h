@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/engine.h"
 #include "eval/routing.h"
-#include "model/language_model.h"
 
 namespace pmnet {
 
@@ -38,11 +38,11 @@ struct Inspection {
 };
 
 // UserError when the model has no memory; `name` opens the sentence.
-void require_memory(const LanguageModel& model, const std::string& name);
+void require_memory(const Engine& engine, const std::string& name);
 
 // Reads the text as one stream that begins with BOS. `read_on` is told after each pass how many bytes were read; when
 // it returns false, the inspection ends there.
-Inspection inspect(const std::shared_ptr<const LanguageModel>& model, std::string text,
+Inspection inspect(const std::shared_ptr<const Engine>& engine, std::string text,
                    const std::function<bool(int64_t bytes_read)>& read_on);
 
 struct SlotName {
@@ -51,7 +51,7 @@ struct SlotName {
 };
 
 // "LEVEL.GROUP.SLOT" is one slot, "LEVEL.GROUP" all slots of a group. What the tree does not have is a UserError.
-std::vector<SlotName> parse_slots(const LanguageModel& model, const std::vector<std::string>& names);
+std::vector<SlotName> parse_slots(const Engine& engine, const std::vector<std::string>& names);
 // The slots of the busiest group of each level.
 std::vector<SlotName> busiest_slots(const Inspection& inspection);
 

@@ -18,48 +18,35 @@ constexpr int64_t kMostSpecialIds = 1024;  // beside the bytes; a tokenizer's vo
 
 }  // namespace
 
-Scorer::Scorer(const LanguageModel& model, const MemorySwitches& switches, int64_t rows)
-    : model_(&model), switches_(switches) {
+Scorer::Scorer(std::shared_ptr<const Engine> engine, int64_t rows) : engine_(std::move(engine)) {
   arrange(std::vector<int64_t>(rows, kNewRow));
-}
-
-State Scorer::fresh_state(int64_t rows) const {
-  const std::shared_ptr<const LanguageModel> borrowed(std::shared_ptr<void>(), model_);
-  return Session(borrowed, "", rows, switches_).state();
 }
 
 void Scorer::arrange(const std::vector<int64_t>& from) {
   bool same = static_cast<int64_t>(from.size()) == rows();
   for (int64_t row = 0; same && row < rows(); ++row) same = from[row] == row;
   if (same) return;
+  const SequenceState fresh = engine_->initial_state(1)[0];
+  EngineState state;
   std::vector<int64_t> last_ids;
-  for (const int64_t row : from) last_ids.push_back(row == kNewRow ? model_->bos_token_id() : last_ids_.at(row));
-  if (std::all_of(from.begin(), from.end(), [](int64_t row) { return row == kNewRow; })) {
-    state_ = fresh_state(static_cast<int64_t>(from.size()));
-  } else {
-    std::vector<State> rows_of_state;
-    for (const int64_t row : from) rows_of_state.push_back(row == kNewRow ? fresh_state(1) : state_.row(row));
-    state_ = State::stack(rows_of_state);
+  for (const int64_t row : from) {
+    state.push_back(row == kNewRow ? fresh : state_.at(row));
+    last_ids.push_back(row == kNewRow ? engine_->bos_token_id() : last_ids_.at(row));
   }
+  state_ = std::move(state);
   last_ids_ = std::move(last_ids);
 }
 
 Tensor Scorer::losses(const Tensor& ids, const Tensor& targets, const ScoreOptions& options) {
-  at::NoGradGuard no_grad;
   const int64_t T = ids.size(1), chunk = options.chunk > 0 ? options.chunk : T;
-  const at::Device device = model_->head_weight().device();
   std::vector<Tensor> passes;
   for (int64_t begin = 0; begin < T; begin += chunk) {
     if (options.before_pass) options.before_pass();
     const int64_t count = std::min(chunk, T - begin);
-    ForwardOptions forward;
-    forward.memory = switches_;
-    if (options.lengths) forward.lengths = (*options.lengths - begin).clamp(0, count).to(device);
     Trace trace;
-    const Tensor hidden = model_->hidden(ids.narrow(1, begin, count).to(device), &state_, forward,
-                                         options.after_pass ? &trace : nullptr);  // [B,count,d]
-    const Tensor target = targets.narrow(1, begin, count).flatten().to(device);
-    passes.push_back(ops::cross_entropy(hidden.flatten(0, 1), model_->head_weight(), target).view({rows(), count}));
+    PassOptions pass{.trace = options.after_pass ? &trace : nullptr};
+    if (options.lengths) pass.lengths = (*options.lengths - begin).clamp(0, count);
+    passes.push_back(engine_->losses(ids.narrow(1, begin, count), targets.narrow(1, begin, count), &state_, pass));
     if (options.after_pass) options.after_pass(trace);
   }
   return passes.size() == 1 ? passes[0] : at::cat(passes, 1);
@@ -105,7 +92,7 @@ std::vector<double> Scorer::score(std::string_view bytes, const ScoreOptions& op
 }
 
 std::vector<double> score_next(Session& session, std::string_view bytes) {
-  const int64_t bos = session.model().bos_token_id();
+  const int64_t bos = session.engine().bos_token_id();
   if (!session.last_logits().defined()) session.feed(std::vector<int64_t>{bos});
   if (bytes.empty()) return {};
   const std::vector<int64_t> ids = byte_ids(bytes);
@@ -124,19 +111,19 @@ std::vector<int64_t> byte_ids(std::string_view bytes) {
   return ids;
 }
 
-double bits_per_byte(const LanguageModel& model, std::string_view text, int64_t chunk, const MemorySwitches& switches) {
-  const std::vector<double> bits = Scorer(model, switches).score(text, {.chunk = chunk});
+double bits_per_byte(std::shared_ptr<const Engine> engine, std::string_view text, int64_t chunk) {
+  const std::vector<double> bits = Scorer(std::move(engine)).score(text, {.chunk = chunk});
   return std::reduce(bits.begin(), bits.end()) / static_cast<double>(bits.size());
 }
 
-void require_byte_vocabulary(const LanguageModel& model, const std::string& name) {
-  const int64_t vocabulary = model.vocab_size();
+void require_byte_vocabulary(const Engine& engine, const std::string& name) {
+  const int64_t vocabulary = engine.vocab_size();
   if (vocabulary < kBytes || vocabulary > kBytes + kMostSpecialIds)
     fail("{} has a vocabulary of {} ids, which are not bytes; expected a model whose ids 0 to 255 are the bytes", name,
          vocabulary);
-  if (model.bos_token_id() < 0 || model.bos_token_id() >= vocabulary)
+  if (engine.bos_token_id() < 0 || engine.bos_token_id() >= vocabulary)
     fail("{} has no BOS to begin a text with: bos_token_id is {}, expected 0 to {}; set it in its config.json", name,
-         model.bos_token_id(), vocabulary - 1);
+         engine.bos_token_id(), vocabulary - 1);
 }
 
 }  // namespace pmnet

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "engine/session.h"
-#include "model/language_model.h"
 
 namespace pmnet {
 
@@ -21,10 +20,10 @@ struct ScoreOptions {
 };
 
 // Reads a batch of independent texts without gradients. The state of each row is carried from call to call, so a text
-// may arrive in pieces of any size. Every row starts with BOS, which is fed and not scored. The model must outlive it.
+// may arrive in pieces of any size. Every row starts with BOS, which is fed and not scored.
 class Scorer {
  public:
-  explicit Scorer(const LanguageModel& model, const MemorySwitches& switches = {}, int64_t rows = 1);
+  explicit Scorer(std::shared_ptr<const Engine> engine, int64_t rows = 1);
 
   // Bits of the next ids of each row; rows may differ in length and be empty. The input of a step is the id before the
   // scored one, so the last id of a call is fed by the next call.
@@ -40,14 +39,11 @@ class Scorer {
   void arrange(const std::vector<int64_t>& from);
 
   int64_t rows() const { return static_cast<int64_t>(last_ids_.size()); }
-  const State& state() const { return state_; }
+  const EngineState& state() const { return state_; }
 
  private:
-  State fresh_state(int64_t rows) const;
-
-  const LanguageModel* model_;
-  MemorySwitches switches_;
-  State state_;
+  std::shared_ptr<const Engine> engine_;
+  EngineState state_;
   std::vector<int64_t> last_ids_;  // the newest id of each row, scored (or BOS) but not fed yet
 };
 
@@ -59,10 +55,9 @@ std::vector<double> score_next(Session& session, std::string_view bytes);
 std::vector<int64_t> byte_ids(std::string_view bytes);
 
 // Mean over a whole text, read from an empty memory.
-double bits_per_byte(const LanguageModel& model, std::string_view text, int64_t chunk = 1024,
-                     const MemorySwitches& switches = {});
+double bits_per_byte(std::shared_ptr<const Engine> engine, std::string_view text, int64_t chunk = 1024);
 
 // UserError when the ids of a model are not bytes; `name` opens the sentence.
-void require_byte_vocabulary(const LanguageModel& model, const std::string& name);
+void require_byte_vocabulary(const Engine& engine, const std::string& name);
 
 }  // namespace pmnet

@@ -15,22 +15,6 @@ Tensor last_tokens(const Tensor& x, int64_t count, const std::optional<Tensor>& 
   return x.gather(1, index.expand({x.size(0), count, x.size(2), x.size(3)}));
 }
 
-// Attention of one token per stream, appended to the past without copying that.
-Tensor attend_in_place(const Tensor& q, const Tensor& k, const Tensor& v, const ops::OptTensor& first_key,
-                       int64_t window, double scale, AttentionState& past) {
-  // Views that remember no base: a tensor can then tell that nobody else holds its storage.
-  const at::AutoDispatchBelowADInplaceOrView plain_views;
-  const auto append = [&](Tensor& tokens, const Tensor& token) {
-    append_place(tokens, window);
-    tokens.narrow(1, tokens.size(1) - 1, 1).copy_(token);
-  };
-  append(past.keys, k);
-  append(past.values, v);
-  const Tensor out = ops::window_attention(q, past.keys, past.values, first_key, window, scale, {});
-  forget_oldest(past, window);
-  return out;
-}
-
 }  // namespace
 
 Attention::Attention(const AttentionShape& s, const at::TensorOptions& options)
@@ -63,8 +47,6 @@ Tensor Attention::forward(const Tensor& x, const RmsNorm& norm, int64_t layer, c
   if (past != nullptr) {
     const int64_t kept = past->keys.size(1);
     first_key = (kept - pass.positions).clamp_min(0);  // a young stream has fewer keys than places
-    if (T == 1 && !at::GradMode::is_enabled() && !pass.options.training && !pass.options.lengths)
-      return o_proj(attend_in_place(q, k, v, first_key, shape.window, scale, *past).flatten(2));
     k = at::cat({past->keys, k}, 1);
     v = at::cat({past->values, v}, 1);
     const int64_t keep = shape.window > 0 ? std::min(shape.window - 1, kept + T) : kept + T;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "model/language_model.h"
-#include "model/parts.h"
+#include "model/layers.h"
 #include "model/rope.h"
 #include "model/state.h"
 

@@ -6,19 +6,21 @@
 
 namespace pmnet {
 
-Tensor LanguageModel::logits(const Tensor& ids, State* state, const ForwardOptions& options, Trace* trace) const {
+Tensor LanguageModel::logits(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const {
   return at::linear(hidden(ids, state, options, trace), head_weight());
 }
 
-Tensor LanguageModel::losses(const Tensor& ids, const Tensor& targets, State* state,
+Tensor LanguageModel::losses(const Tensor& ids, const Tensor& targets, ModelState* state,
                              const ForwardOptions& options) const {
   const Tensor h = hidden(ids, state, options, nullptr);
   return ops::cross_entropy(h.flatten(0, 1), head_weight(), targets.flatten()).view_as(targets);
 }
 
-std::vector<std::pair<std::string, Tensor>> LanguageModel::named_parameters() {
+std::vector<std::pair<std::string, Tensor>> LanguageModel::named_parameters() const {
   std::vector<std::pair<std::string, Tensor>> list;
-  visit([&](const std::string& name, Tensor& parameter) { list.emplace_back(name, parameter); });
+  // Only reads: a copy of a Tensor is a reference to it.
+  const_cast<LanguageModel*>(this)->visit(
+      [&](const std::string& name, Tensor& parameter) { list.emplace_back(name, parameter); });
   return list;
 }
 

@@ -3,11 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <variant>
 #include <vector>
 
 #include "config/model_config.h"
-#include "model/parts.h"
+#include "model/layers.h"
 #include "model/state.h"
 
 namespace pmnet {
@@ -18,6 +17,12 @@ struct MemorySwitches {
   ZeroEmbeddings zero_embeddings = ZeroEmbeddings::kNone;
   bool normalize_gradient = true;  // segment-aware normalisation, Eq. 9, in training
   bool unconstrained = false;      // Phi(theta) = [theta, 0], sums without wrapping
+
+  // Whether the memory embeddings of a level are left out.
+  bool zeroes(int64_t level, int64_t num_levels) const {
+    return zero_embeddings == ZeroEmbeddings::kAll || (zero_embeddings == ZeroEmbeddings::kRoot && level == 0) ||
+           (zero_embeddings == ZeroEmbeddings::kLeaf && level == num_levels - 1);
+  }
 };
 
 // What attention dropout depends on besides the position.
@@ -56,27 +61,27 @@ class LanguageModel {
 
   // The hidden states after the final norm, [B,T,d]. `state` (null: start of text, nothing kept) is replaced by the
   // state after the last token.
-  virtual Tensor hidden(const Tensor& ids, State* state, const ForwardOptions& options, Trace* trace) const = 0;
-  virtual State initial_state(int64_t batch) const = 0;
+  virtual Tensor hidden(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const = 0;
+  virtual ModelState initial_state(int64_t batch) const = 0;
   virtual const Tensor& head_weight() const = 0;  // [V,d]; the embedding when tied
   virtual void visit(const ParameterVisitor& visitor) = 0;
   virtual void initialize(uint64_t seed) = 0;
+  virtual ModelConfig model_config() const = 0;
   virtual int64_t bos_token_id() const = 0;
   virtual int64_t eos_token_id() const = 0;
 
-  Tensor logits(const Tensor& ids, State* state = nullptr, const ForwardOptions& options = {},
+  Tensor logits(const Tensor& ids, ModelState* state = nullptr, const ForwardOptions& options = {},
                 Trace* trace = nullptr) const;
   // -log p of each target [B,T]; negative targets score zero.
-  Tensor losses(const Tensor& ids, const Tensor& targets, State* state = nullptr,
+  Tensor losses(const Tensor& ids, const Tensor& targets, ModelState* state = nullptr,
                 const ForwardOptions& options = {}) const;
   int64_t vocab_size() const { return head_weight().size(0); }
-  std::vector<std::pair<std::string, Tensor>> named_parameters();
+  std::vector<std::pair<std::string, Tensor>> named_parameters() const;
   void require_gradients(bool on);
 };
 
 // Random, uninitialised weights of the given configuration.
-std::unique_ptr<LanguageModel> make_model(const std::variant<PmnetConfig, TransformerConfig, MambaConfig>& config,
-                                          at::ScalarType dtype = at::kFloat);
+std::unique_ptr<LanguageModel> make_model(const ModelConfig& config, at::ScalarType dtype = at::kFloat);
 
 // Targets for next-byte prediction: ids shifted by one, -1 at the end of each row.
 Tensor next_byte_targets(const Tensor& ids);

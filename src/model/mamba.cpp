@@ -42,7 +42,7 @@ MambaMixer::MambaMixer(const MambaConfig& c, const at::TensorOptions& options)
 
 Tensor MambaMixer::forward(const Tensor& x, const RmsNorm& norm, SsmState* past,
                            const std::optional<Tensor>& lengths) const {
-  const int64_t E = A_log.size(0), S = A_log.size(1), rank = dt_proj.num_inputs();
+  const int64_t E = A_log.size(0), S = A_log.size(1), rank = dt_proj.weight.size(1);
   const auto halves = project(x, norm, {&in_proj})[0].split(E, -1);
   const Tensor &input = halves[0], &gate = halves[1];  // [B,T,E]
   const auto before = past ? ops::OptTensor(past->conv) : std::nullopt;
@@ -109,7 +109,7 @@ Mamba::Mamba(const MambaConfig& config, at::ScalarType dtype) : config_(config) 
   if (!config.tie_word_embeddings) lm_head = at::empty({config.vocab_size, config.hidden_size}, options);
 }
 
-Tensor Mamba::hidden(const Tensor& ids, State* state, const ForwardOptions& options, Trace* trace) const {
+Tensor Mamba::hidden(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const {
   // In this layout the embedding knows no padding row: pad_token_id is informative.
   Tensor x = embed(embeddings, ids, /*pad=*/-1);  // [B,T,d]
   for (size_t l = 0; l < layers.size(); ++l) {
@@ -121,8 +121,8 @@ Tensor Mamba::hidden(const Tensor& ids, State* state, const ForwardOptions& opti
   return norm_f(x);
 }
 
-State Mamba::initial_state(int64_t batch) const {
-  State state;
+ModelState Mamba::initial_state(int64_t batch) const {
+  ModelState state;
   state.positions = at::zeros({batch}, embeddings.options().dtype(at::kLong));
   for (const MambaLayer& layer : layers) state.ssm.push_back(layer.mixer.initial_state(batch));
   return state;

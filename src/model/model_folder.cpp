@@ -4,29 +4,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/atomic_folder.h"
 #include "base/error.h"
 #include "config/config_json.h"
 #include "config/costs.h"
 #include "config/presets.h"
-#include "io/checkpoint_files.h"
-#include "model/tensors.h"
 
 namespace pmnet {
 
 namespace {
-
-// Beside "<layer>.weight" in int8: what each row is to be multiplied by.
-constexpr std::string_view kWeightSuffix = ".weight", kScaleSuffix = ".weight_scale";
-
-const StoredTensor& scales_of(const TensorSet& set, const std::string& weight, int64_t rows) {
-  const std::string name = weight.substr(0, weight.size() - kWeightSuffix.size()) + std::string(kScaleSuffix);
-  const StoredTensor* scales = set.find(name);
-  if (scales == nullptr || scales->info->dtype != DType::kF32 || scales->info->shape != std::vector<int64_t>{rows})
-    fail("{}: the int8 tensor {} has no {} of {} F32 numbers beside it; quantize the model again", set.path().string(),
-         weight, name, rows);
-  return *scales;
-}
 
 // Checked before anything of the model's size is allocated: a config.json of a kilobyte can describe terabytes. A
 // smaller difference is reported by the names of the tensors.
@@ -40,63 +28,87 @@ void require_parameters(const TensorSet& set, const ModelConfig& config) {
          set.path().string(), stored, parameters);
 }
 
-// Everything a model consists of.
-NamedTensors all_tensors(LanguageModel& model) {
-  ParameterVisitor layers;
-  layers.linear = [](const std::string& name, Linear& layer) {
-    TORCH_CHECK(!layer.packed, name, " is packed for inference and can no longer be saved");
-  };
-  model.visit(layers);
-  return model.named_parameters();
+ParsedConfig config_in(const std::filesystem::path& folder) {
+  if (!std::filesystem::is_directory(folder))
+    fail("{} is not a folder; a model is a folder with config.json and model.safetensors", folder.string());
+  return read_config(folder / "config.json");
 }
 
 }  // namespace
 
-LoadedModel load_model(const std::filesystem::path& folder, const LoadOptions& options) {
-  if (!std::filesystem::is_directory(folder))
-    fail("{} is not a folder; a model is a folder with config.json and model.safetensors", folder.string());
-  ParsedConfig parsed = read_config(folder / "config.json");
-  const TensorSet set = TensorSet::open(folder);
-  require_parameters(set, parsed.config);
+ModelFolder::ModelFolder(const std::filesystem::path& folder, Warn warn)
+    : ModelFolder(folder, config_in(folder), std::move(warn)) {}
 
-  LoadedModel loaded{.model = nullptr, .config = parsed.config, .warnings = std::move(parsed.warnings)};
-  loaded.model = make_model(parsed.config, options.dtype);
+ModelFolder::ModelFolder(const std::filesystem::path& folder, const ParsedConfig& parsed, Warn warn)
+    : folder_(folder), config_(parsed.config), warn_(std::move(warn)), set_(TensorSet::open(folder)) {
+  require_parameters(set_, config_);
+  for (const std::string& warning : parsed.warnings) warn_(warning);
   std::vector<ExpectedTensor> expected;
-  loaded.model->visit([&](const std::string& name, Tensor& p) { expected.push_back({name, p.sizes().vec()}); });
-  for (const std::string& name : require_tensors(set, expected)) {
-    // Some writers repeat the tied head; int8 weights have scales.
-    if (name != "lm_head.weight" && !name.ends_with(kScaleSuffix))
-      loaded.warnings.push_back(fmt::format("tensor {} is not part of the model", name));
-  }
-  if (options.keep_small) {
-    ParameterVisitor layers;
-    layers.linear = [&](const std::string& name, Linear& layer) {
-      const DType dtype = set.find(name + std::string(kWeightSuffix))->info->dtype;
-      if (dtype == DType::kBF16) layer.weight = layer.weight.to(at::kBFloat16);
-      if (dtype != DType::kI8) return;
-      layer.weight = layer.weight.to(at::kChar);
-      layer.weight_scale = at::empty({layer.num_outputs()}, at::kFloat);
-    };
-    loaded.model->visit(layers);
-  }
-  loaded.model->visit([&](const std::string& name, Tensor& p) {
-    const bool int8 = set.find(name)->info->dtype == DType::kI8 && name.ends_with(kWeightSuffix) && p.dim() == 2;
-    Tensor stored = read_tensor(*set.find(name));
-    if (int8) {
-      const Tensor scales = read_tensor(scales_of(set, name, p.size(0)));
-      if (p.is_floating_point()) stored = stored.to(at::kFloat) * scales.unsqueeze(1);
-    } else if (!stored.is_floating_point()) {
-      fail(
-          "{}: tensor {} is not floating point; weights must be F32, F64, F16 or BF16, and matrices may be I8 with "
-          "scales",
-          folder.string(), name);
-    }
-    if (!stored.isfinite().all().item<bool>())
-      loaded.warnings.push_back(fmt::format("tensor {} holds NaN or infinite values", name));
-    p.copy_(stored);
+  // Memory that is not touched: what is wanted of the model are its names and shapes.
+  make_model(config_)->visit([&](const std::string& name, Tensor& p) {
+    expected.push_back({name, p.sizes().vec()});
+    names_.push_back(name);
   });
+  for (const std::string& name : require_tensors(set_, expected)) {
+    // Some writers repeat the tied head; int8 weights have scales.
+    if (name != "lm_head.weight" && !name.ends_with(scale_name(".weight")))
+      warn_(fmt::format("tensor {} is not part of the model", name));
+  }
+}
+
+StoredWeight ModelFolder::read(const std::string& name) const {
+  StoredWeight weight = read_unchecked(name);
+  if (!(weight.scales ? *weight.scales : weight.values).isfinite().all().item<bool>())
+    warn_(fmt::format("tensor {} holds NaN or infinite values", name));
+  return weight;
+}
+
+StoredWeight ModelFolder::read_unchecked(const std::string& name) const {
+  const StoredTensor* stored = set_.find(name);
+  TORCH_CHECK(stored != nullptr, name, " is not a parameter of the model");
+  if (stored->info->dtype == DType::kI8 && stored->info->shape.size() == 2 && name.ends_with(".weight")) {
+    const StoredTensor* scales = set_.find(scale_name(name));
+    const int64_t rows = stored->info->shape[0];
+    if (scales == nullptr || scales->info->dtype != DType::kF32 || scales->info->shape != std::vector<int64_t>{rows})
+      fail("{}: the int8 tensor {} has no {} of {} F32 numbers beside it; quantize the model again", folder_.string(),
+           name, scale_name(name), rows);
+    const StoredWeight weight{read_tensor(*stored), read_tensor(*scales)};
+    return is_linear_weight(name) ? weight : StoredWeight{widened(weight)};
+  }
+  const Tensor values = read_tensor(*stored);
+  if (!values.is_floating_point())
+    fail(
+        "{}: tensor {} is not floating point; weights must be F32, F64, F16 or BF16, and matrices may be I8 with "
+        "scales",
+        folder_.string(), name);
+  return {values.scalar_type() == at::kBFloat16 && is_linear_weight(name) ? values : values.to(at::kFloat)};
+}
+
+bool ModelFolder::quantized() const {
+  return std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
+    const DType dtype = set_.find(name)->info->dtype;
+    return is_linear_weight(name) && (dtype == DType::kBF16 || dtype == DType::kI8);
+  });
+}
+
+std::string ModelFolder::hash() const {
+  NamedTensors tensors;
+  for (const std::string& name : names_) {
+    const StoredWeight stored = read_unchecked(name);
+    tensors.emplace_back(name, stored.values);
+    if (stored.scales) tensors.emplace_back(scale_name(name), *stored.scales);
+  }
+  return tensors_hash(tensors);
+}
+
+LoadedModel load_model(const std::filesystem::path& path, const LoadOptions& options) {
+  std::vector<std::string> warnings;
+  const ModelFolder folder(path, [&](const std::string& warning) { warnings.push_back(warning); });
+  LoadedModel loaded{.model = make_model(folder.config(), options.dtype), .config = folder.config(), .warnings = {}};
+  loaded.model->visit([&](const std::string& name, Tensor& p) { p.copy_(widened(folder.read(name))); });
+  loaded.warnings = std::move(warnings);
   if (options.strict && !loaded.warnings.empty())
-    fail("{}: refused because of --strict: {}", folder.string(), fmt::join(loaded.warnings, "; "));
+    fail("{}: refused because of --strict: {}", path.string(), fmt::join(loaded.warnings, "; "));
   return loaded;
 }
 
@@ -108,9 +120,9 @@ LoadedModel load_or_make_model(const std::string& preset_or_folder, uint64_t see
   return made;
 }
 
-void write_model_files(const std::filesystem::path& folder, LanguageModel& model, const ModelConfig& config) {
+void write_model_files(const std::filesystem::path& folder, const NamedTensors& tensors, const ModelConfig& config) {
   std::vector<Tensor> keep;
-  write_safetensors(folder / "model.safetensors", tensor_views(all_tensors(model), keep));
+  write_safetensors(folder / "model.safetensors", tensor_views(tensors, keep));
   const auto write_text = [&](const std::string& name, const std::string& text) {
     FileWriter writer(folder / name);
     writer.write(text);
@@ -120,18 +132,23 @@ void write_model_files(const std::filesystem::path& folder, LanguageModel& model
   for (const auto& [name, text] : tokenizer_files(config)) write_text(name, text);
 }
 
-void save_model(const std::filesystem::path& folder, LanguageModel& model, const ModelConfig& config) {
+void save_model(const std::filesystem::path& folder, const NamedTensors& tensors, const ModelConfig& config) {
   AtomicFolder atomic(folder);
-  write_model_files(atomic.path(), model, config);
+  write_model_files(atomic.path(), tensors, config);
   atomic.commit();
 }
 
-std::string model_hash(LanguageModel& model) {
+void save_model(const std::filesystem::path& folder, const LanguageModel& model, const ModelConfig& config) {
+  save_model(folder, model.named_parameters(), config);
+}
+
+std::string tensors_hash(const NamedTensors& tensors) {
   ModelHash hash;
   std::vector<Tensor> keep;
-  for (const TensorView& view : tensor_views(all_tensors(model), keep))
-    hash.add(view.name, view.dtype, view.shape, view.data);
+  for (const TensorView& view : tensor_views(tensors, keep)) hash.add(view.name, view.dtype, view.shape, view.data);
   return hash.hex();
 }
+
+std::string model_hash(const LanguageModel& model) { return tensors_hash(model.named_parameters()); }
 
 }  // namespace pmnet

@@ -6,44 +6,6 @@
 
 namespace pmnet {
 
-namespace {
-
-// Eq. 1-3 and 7, with keys from a linear layer however its weights are stored.
-Tensor attend(const Tensor& query, const Tensor& features, const Linear& keys, int64_t num_heads) {
-  if (!keys.packed) return ops::phase_attention(query, features, keys.weight, keys.bias, num_heads);
-  return ops::phase_scores(query, ops::packed_linear(features, *keys.packed, keys.bias), num_heads);
-}
-
-// Eq. 8 without W_o: each head's own rows of the layer, applied to its own mixture of features.
-Tensor mix(const Tensor& weights, const Tensor& features, const Linear& values) {
-  if (!values.packed) return ops::phase_values(weights, features, values.weight, values.bias);
-  const int64_t R = weights.size(2), M = values.bias.size(0) / R;
-  const Tensor mixed = weights.matmul(features);  // [B,T,R,2M]
-  std::vector<Tensor> heads;
-  for (int64_t r = 0; r < R; ++r)
-    heads.push_back(
-        ops::packed_linear(mixed.select(2, r), values.packed->rows(r * M, M), values.bias.narrow(0, r * M, M)));
-  return at::cat(heads, -1);
-}
-
-// proj_kv holds the keys' rows, then the values'.
-std::pair<Linear, Linear> halves(const Linear& both) {
-  const int64_t rows = both.bias.size(0) / 2;
-  Linear first, second;
-  if (both.packed) {
-    first.packed = both.packed->rows(0, rows);
-    second.packed = both.packed->rows(rows, rows);
-  } else {
-    const auto weights = both.weight.split(rows);
-    first.weight = weights[0], second.weight = weights[1];
-  }
-  const auto biases = both.bias.split(rows);
-  first.bias = biases[0], second.bias = biases[1];
-  return {first, second};
-}
-
-}  // namespace
-
 MemoryWrite::MemoryWrite(const PmnetConfig& c, const at::TensorOptions& options)
     : norm(c.hidden_size, c.rms_norm_eps, options),
       proj_q(c.hidden_size, c.memory_size, /*with_bias=*/true, options),
@@ -59,10 +21,11 @@ WriteOutcome MemoryWrite::forward(const Tensor& hidden, const MemoryPath& path, 
   const auto projected = project(hidden, norm, {&proj_q, &proj_v});
   // Above the root there is no path: its keys are the same for every token, computed once, and tie exactly.
   const Tensor where = path.phases.defined() ? path.group : at::zeros({1, 1}, path.group.options());
-  const Tensor features = ops::circle_features(path.phases, anchors, where, settings.unconstrained);     // Eq. 2
-  const Tensor a = attend(projected[0], features, proj_k, /*num_heads=*/1).squeeze(2);                   // Eq. 1-3
-  const Tensor m = std::numbers::pi * proj_out(projected[1]).tanh();                                     // Eq. 5
-  const Tensor next = settings.next_group ? *settings.next_group : child_group(path.group, a.detach());  // Eq. 4
+  const Tensor features = ops::circle_features(path.phases, anchors, where, settings.unconstrained);  // Eq. 2
+  const Tensor a =
+      ops::phase_attention(projected[0], features, proj_k.weight, proj_k.bias, /*num_heads=*/1).squeeze(2);  // Eq. 1-3
+  const Tensor m = std::numbers::pi * proj_out(projected[1]).tanh();                                         // Eq. 5
+  const Tensor next = settings.next_group ? *settings.next_group : child_group(path.group, a.detach());      // Eq. 4
 
   ops::SegmentedScanResult written;
   if (settings.recurrence) {
@@ -98,10 +61,12 @@ MemoryRead::MemoryRead(const PmnetConfig& c, const at::TensorOptions& options)
       proj_out(c.num_read_heads * c.memory_size, c.hidden_size, /*with_bias=*/true, options) {}
 
 Tensor MemoryRead::forward(const Tensor& hidden, const Tensor& features, Tensor* weights) const {
-  const auto [keys, values] = halves(proj_kv);
-  const Tensor a = attend(project(hidden, norm, {&proj_q})[0], features, keys, num_heads);  // Eq. 7
+  // proj_kv holds the rows of the keys, then those of the values.
+  const auto w = proj_kv.weight.chunk(2), b = proj_kv.bias.chunk(2);
+  const Tensor query = project(hidden, norm, {&proj_q})[0];
+  const Tensor a = ops::phase_attention(query, features, w[0], b[0], num_heads);  // Eq. 7
   if (weights != nullptr) *weights = a.detach();
-  return proj_out(mix(a, features, values));  // Eq. 8
+  return proj_out(ops::phase_values(a, features, w[1], b[1]));  // Eq. 8
 }
 
 void MemoryRead::visit(const std::string& prefix, const ParameterVisitor& visitor) {

@@ -2,7 +2,7 @@
 #pragma once
 #include "config/model_config.h"
 #include "model/language_model.h"
-#include "model/parts.h"
+#include "model/layers.h"
 
 namespace pmnet {
 

@@ -47,15 +47,14 @@ PMNet::PMNet(const PmnetConfig& config, at::ScalarType dtype) : config_(config) 
 // What travels down the layers of one pass.
 struct PMNet::Pass {
   const ForwardOptions& options;
-  State* state;
+  ModelState* state;
   Trace* trace;
   MemoryPath path;
   Tensor next_group;  // [B,T]
   Tensor features;    // [B,T,N,2M] of the current level
 };
 
-Tensor PMNet::hidden(const Tensor& ids, State* state, const ForwardOptions& options, Trace* trace) const {
-  if (can_step(ids, state, options, trace)) return step(ids, *state);
+Tensor PMNet::hidden(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const {
   const int64_t B = ids.size(0), T = ids.size(1);
   const Tensor positions = state != nullptr ? state->positions : at::zeros({B}, ids.options());
   const RotaryTable rotary =
@@ -89,10 +88,7 @@ void PMNet::write(Pass& pass, const Tensor& x, int64_t layer) const {
   const MemorySwitches& switches = pass.options.memory;
   pass.path.group = pass.next_group;
   Tensor anchors = memory_embeddings[level];
-  const bool zeroed = switches.zero_embeddings == ZeroEmbeddings::kAll ||
-                      (switches.zero_embeddings == ZeroEmbeddings::kRoot && level == 0) ||
-                      (switches.zero_embeddings == ZeroEmbeddings::kLeaf && level == config_.num_levels() - 1);
-  if (zeroed) anchors = at::zeros_like(anchors);
+  if (switches.zeroes(level, config_.num_levels())) anchors = at::zeros_like(anchors);
 
   WriteSettings settings{.num_groups = G,
                          .recurrence = switches.recurrence.value_or(config_.memory_cumsum),
@@ -122,8 +118,8 @@ void PMNet::write(Pass& pass, const Tensor& x, int64_t layer) const {
   }
 }
 
-State PMNet::initial_state(int64_t batch) const {
-  State state;
+ModelState PMNet::initial_state(int64_t batch) const {
+  ModelState state;
   const auto options = embed_tokens.options();
   state.positions = at::zeros({batch}, options.dtype(at::kLong));
   for (const DecoderLayer& layer : layers)

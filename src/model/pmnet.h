@@ -26,11 +26,12 @@ class PMNet : public LanguageModel {
  public:
   PMNet(const PmnetConfig& config, at::ScalarType dtype);
 
-  Tensor hidden(const Tensor& ids, State* state, const ForwardOptions& options, Trace* trace) const override;
-  State initial_state(int64_t batch) const override;
+  Tensor hidden(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const override;
+  ModelState initial_state(int64_t batch) const override;
   const Tensor& head_weight() const override { return lm_head.defined() ? lm_head : embed_tokens; }
   void visit(const ParameterVisitor& visitor) override;
   void initialize(uint64_t seed) override;
+  ModelConfig model_config() const override { return config_; }
   int64_t bos_token_id() const override { return config_.bos_token_id; }
   int64_t eos_token_id() const override { return config_.eos_token_id; }
   const PmnetConfig& config() const { return config_; }
@@ -42,12 +43,7 @@ class PMNet : public LanguageModel {
   Tensor lm_head;  // [V,d], undefined when tied
 
  private:
-  // One byte per stream without a graph; the same numbers up to rounding.
-  bool can_step(const Tensor& ids, const State* state, const ForwardOptions& options, const Trace* trace) const;
-  Tensor step(const Tensor& ids, State& state) const;
-
   struct Pass;
-  struct Step;
   // Goes down one level: routes, writes, and leaves the features that this level's layers read.
   void write(Pass& pass, const Tensor& x, int64_t layer) const;
 

@@ -13,7 +13,4 @@ struct RotaryTable {
 RotaryTable rotary_table(const at::Tensor& positions, int64_t num_tokens, int64_t width, double theta,
                          at::ScalarType dtype);
 
-// One token of one stream, [width/2] each, for decoding.
-void rotary_row(int64_t position, int64_t width, double theta, float* cos, float* sin);
-
 }  // namespace pmnet

@@ -19,6 +19,15 @@ constexpr std::array kTypes{
 
 }  // namespace
 
+at::Tensor widened(const StoredWeight& stored) {
+  const at::Tensor values = stored.values.to(at::kFloat);
+  return stored.scales ? values * stored.scales->unsqueeze(1) : values;
+}
+
+bool is_linear_weight(const std::string& name) { return name.ends_with(".weight") && name.find("proj") != name.npos; }
+
+std::string scale_name(const std::string& weight) { return weight + "_scale"; }
+
 at::Tensor read_tensor(const StoredTensor& stored) {
   for (const auto& [dtype, scalar] : kTypes) {
     if (dtype != stored.info->dtype) continue;

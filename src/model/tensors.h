@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,18 @@
 namespace pmnet {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// A weight as a file holds it: floating point, or int8 with one scale per row.
+struct StoredWeight {
+  at::Tensor values;
+  std::optional<at::Tensor> scales = std::nullopt;
+};
+at::Tensor widened(const StoredWeight& stored);  // float32; not copied if it is that already
+// Whether a parameter is the matrix of a linear layer, the only ones that are stored smaller: in all published layouts
+// these are called projections.
+bool is_linear_weight(const std::string& name);
+// The name of the scales beside the int8 tensor "<layer>.weight".
+std::string scale_name(const std::string& weight);
 
 // Reads one tensor; UserError for an element type that LibTorch does not have.
 at::Tensor read_tensor(const StoredTensor& stored);

@@ -36,7 +36,7 @@ Transformer::Transformer(const TransformerConfig& config, at::ScalarType dtype) 
   if (!config.tie_word_embeddings) lm_head = at::empty({config.vocab_size, config.hidden_size}, options);
 }
 
-Tensor Transformer::hidden(const Tensor& ids, State* state, const ForwardOptions& options, Trace* trace) const {
+Tensor Transformer::hidden(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const {
   const int64_t B = ids.size(0), T = ids.size(1);
   const Tensor positions = state != nullptr ? state->positions : at::zeros({B}, ids.options());
   const RotaryTable rotary =
@@ -53,8 +53,8 @@ Tensor Transformer::hidden(const Tensor& ids, State* state, const ForwardOptions
   return norm(x);
 }
 
-State Transformer::initial_state(int64_t batch) const {
-  State state;
+ModelState Transformer::initial_state(int64_t batch) const {
+  ModelState state;
   state.positions = at::zeros({batch}, embed_tokens.options().dtype(at::kLong));
   for (const TransformerLayer& layer : layers)
     state.attention.push_back(layer.self_attn.initial_state(batch, embed_tokens.options()));

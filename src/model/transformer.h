@@ -22,11 +22,12 @@ class Transformer : public LanguageModel {
  public:
   Transformer(const TransformerConfig& config, at::ScalarType dtype);
 
-  Tensor hidden(const Tensor& ids, State* state, const ForwardOptions& options, Trace* trace) const override;
-  State initial_state(int64_t batch) const override;
+  Tensor hidden(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const override;
+  ModelState initial_state(int64_t batch) const override;
   const Tensor& head_weight() const override { return lm_head.defined() ? lm_head : embed_tokens; }
   void visit(const ParameterVisitor& visitor) override;
   void initialize(uint64_t seed) override;
+  ModelConfig model_config() const override { return config_; }
   int64_t bos_token_id() const override { return config_.bos_token_id; }
   int64_t eos_token_id() const override { return config_.eos_token_id; }
   const TransformerConfig& config() const { return config_; }

@@ -90,9 +90,6 @@ Tensor circle_features(const Phases& path, const Tensor& anchors, const Tensor& 
 Tensor phase_attention(const Tensor& query, const Tensor& features, const Tensor& w_k, const Tensor& b_k,
                        int64_t num_heads);
 
-// Eq. 3 alone, from keys W_k Phi_n + b_k, [B,T,N,R*M] or [1,1,N,R*M]. Inference only, not registered.
-Tensor phase_scores(const Tensor& query, const Tensor& keys, int64_t num_heads);
-
 // Eq. 8 without W_o: sum_n a_rn V_nr, computed as W_v,r (sum_n a_rn Phi_n) + b_v,r, which is the same because the
 // weights of a head sum to one. weights [B,T,R,N], features [B,T,N,2M], w_v [R*M,2M]. Returns [B,T,R*M].
 Tensor phase_values(const Tensor& weights, const Tensor& features, const Tensor& w_v, const Tensor& b_v);

@@ -2,10 +2,7 @@
 // scores while in cache. Training keeps their tanh for the backward, which costs less than a second product.
 #include "kernels/phase_attention.h"
 
-#include <numbers>
-
 #include "ops/common.h"
-#include "ops/packed_linear.h"
 #include "ops/reference.h"
 
 namespace pmnet::ops {
@@ -40,17 +37,7 @@ struct PhaseAttentionFunction : torch::autograd::Function<PhaseAttentionFunction
       for (int64_t first = 0; first < tokens; first += block) {
         const int64_t count = std::min(block, tokens - first);
         Tensor here = keys.narrow(0, keep_keys ? first * N : 0, count * N);
-        if (!keep_keys && tokens * N <= kMaxGemvColumns && w_k.is_contiguous())
-          multiply_few({{{kernels::WeightType::kF32, w_k.const_data_ptr(), 0, nullptr, w_k.size(1)},
-                         width,
-                         nullptr,
-                         rows.size(0),
-                         rows.const_data_ptr<float>(),
-                         rows.size(1),
-                         here.mutable_data_ptr<float>(),
-                         width}});
-        else
-          at::mm_out(here, rows.narrow(0, first * N, count * N), w_k.t());
+        at::mm_out(here, rows.narrow(0, first * N, count * N), w_k.t());
         float* k = here.mutable_data_ptr<float>();
         for_each_range(count, num_ranges(count, 4), [&](int64_t, int64_t begin, int64_t end) {
           kernels::phase_scores(shape, end - begin, q + (first + begin) * width, k + begin * N * width,
@@ -117,8 +104,7 @@ struct PhaseAttentionFunction : torch::autograd::Function<PhaseAttentionFunction
 Tensor phase_attention_cpu(const Tensor& query, const Tensor& features, const Tensor& w_k, const Tensor& b_k,
                            int64_t num_heads) {
   if (!fast_path(query)) return reference::phase_attention(query, features, w_k, b_k, num_heads);
-  const bool keep_keys = at::GradMode::is_enabled() && (query.requires_grad() || features.requires_grad() ||
-                                                        w_k.requires_grad() || b_k.requires_grad());
+  const bool keep_keys = torch::autograd::compute_requires_grad(query, features, w_k, b_k);
   return PhaseAttentionFunction::apply(query, features, w_k, b_k, num_heads, keep_keys);
 }
 
@@ -138,30 +124,6 @@ Tensor phase_attention(const Tensor& query, const Tensor& features, const Tensor
   static const auto op =
       c10::Dispatcher::singleton().findSchemaOrThrow("pmnet::phase_attention", "").typed<decltype(phase_attention)>();
   return op.call(query, features, w_k, b_k, num_heads);
-}
-
-Tensor phase_scores(const Tensor& query, const Tensor& keys, int64_t num_heads) {
-  const int64_t B = query.size(0), T = query.size(1), width = query.size(2), M = width / num_heads, N = keys.size(2);
-  if (!fast_path(query)) {
-    const Tensor phi_q = std::numbers::pi * query.view({B, T, num_heads, 1, M}).tanh();
-    const Tensor phi_k = std::numbers::pi * keys.unflatten(-1, {num_heads, M}).transpose(2, 3).tanh();
-    return ((phi_q - phi_k).cos().sum(-1) / std::sqrt(static_cast<double>(M))).softmax(-1);
-  }
-  const kernels::PhaseShape shape{N, num_heads, M};
-  const Tensor q = query.contiguous(), no_bias = at::zeros({width}, query.options());
-  Tensor k = keys.clone(at::MemoryFormat::Contiguous), weights = at::empty({B, T, num_heads, N}, query.options());
-  const bool shared = keys.size(0) * keys.size(1) == 1;
-  if (shared) kernels::tanh_rows(N, width, k.mutable_data_ptr<float>(), no_bias.const_data_ptr<float>());
-  for_each_range(B * T, num_ranges(B * T, 1), [&](int64_t, int64_t begin, int64_t end) {
-    const float* here = q.const_data_ptr<float>() + begin * width;
-    float* out = weights.mutable_data_ptr<float>() + begin * num_heads * N;
-    if (shared)
-      kernels::phase_scores_shared(shape, end - begin, here, k.const_data_ptr<float>(), out);
-    else
-      kernels::phase_scores(shape, end - begin, here, k.mutable_data_ptr<float>() + begin * N * width,
-                            no_bias.const_data_ptr<float>(), out);
-  });
-  return weights;
 }
 
 TORCH_LIBRARY_FRAGMENT(pmnet, m) {

@@ -72,10 +72,8 @@ std::tuple<Tensor, Tensor> selective_scan_cpu(const Tensor& u, const Tensor& del
                                               const Tensor& c, const Tensor& d, const Tensor& z,
                                               const OptTensor& initial) {
   if (!fast_path(u)) return reference::selective_scan(u, delta, a, b, c, d, z, initial);
-  bool keep_states = initial && initial->requires_grad();
-  for (const Tensor& x : {u, delta, a, b, c, d, z}) keep_states = keep_states || x.requires_grad();
-  const auto out =
-      SelectiveScanFunction::apply(u, delta, a, b, c, d, z, initial, keep_states && at::GradMode::is_enabled());
+  const bool keep_states = torch::autograd::compute_requires_grad(u, delta, a, b, c, d, z, initial);
+  const auto out = SelectiveScanFunction::apply(u, delta, a, b, c, d, z, initial, keep_states);
   return {out[0], out[1]};
 }
 

@@ -5,7 +5,6 @@
 #include "kernels/dropout_bits.h"
 #include "ops/common.h"
 #include "ops/reference.h"
-#include "ops/token_attention.h"
 
 namespace pmnet::ops {
 namespace {
@@ -103,43 +102,11 @@ struct WindowAttentionFunction : torch::autograd::Function<WindowAttentionFuncti
   }
 };
 
-// One token per row, without a graph or dropout.
-Tensor attend_one_token(const Tensor& q_in, const Tensor& k_in, const Tensor& v_in, const OptTensor& first_key,
-                        int64_t window, double scale) {
-  // Keys and values may lie in storages with room for more.
-  const auto dense_rows = [](const Tensor& x) {
-    return x.stride(3) == 1 && x.stride(2) == x.size(3) && x.stride(1) == x.size(2) * x.size(3) ? x : x.contiguous();
-  };
-  const Tensor q = q_in.contiguous(), k = dense_rows(k_in), v = dense_rows(v_in);
-  const int64_t B = q.size(0), A = q.size(2), S = k.size(1);
-  std::vector<int64_t> first(B, window > 0 ? std::max<int64_t>(S - window, 0) : 0);
-  const Tensor given = first_key ? first_key->contiguous() : Tensor();
-  for (int64_t row = 0; given.defined() && row < B; ++row)
-    first[row] = std::max(first[row], given.const_data_ptr<int64_t>()[row]);
-  Tensor out = at::empty_like(q);
-  attend_tokens({.rows = B,
-                 .num_heads = A,
-                 .heads_per_key = A / k.size(2),
-                 .width = q.size(3),
-                 .num_keys = S,
-                 .first_key = first.data(),
-                 .scale = static_cast<float>(scale),
-                 .q = q.const_data_ptr<float>(),
-                 .k = k.const_data_ptr<float>(),
-                 .v = v.const_data_ptr<float>(),
-                 .k_row_stride = k.stride(0),
-                 .v_row_stride = v.stride(0),
-                 .out = out.mutable_data_ptr<float>()});
-  return out;
-}
-
 Tensor window_attention_cpu(const Tensor& q, const Tensor& k, const Tensor& v, const OptTensor& first_key,
                             int64_t window, double scale, double dropout, const OptTensor& row_keys,
                             const OptTensor& positions) {
   if (!fast_path(q))
     return reference::window_attention(q, k, v, first_key, window, scale, dropout, row_keys, positions);
-  if (q.numel() > 0 && q.size(1) == 1 && dropout == 0 && !at::GradMode::is_enabled())
-    return attend_one_token(q, k, v, first_key, window, scale);
   return WindowAttentionFunction::apply(q, k, v, first_key, window, scale, dropout, row_keys, positions);
 }
 

@@ -81,7 +81,7 @@ bool TrainingLoop::save_is_due() {
 
 void TrainingLoop::save() {
   if (saved_step_ == progress().step || progress().step == 0) return;
-  const std::optional<State> carried = trainer_.gather_carried();
+  const std::optional<ModelState> carried = trainer_.gather_carried();
   if (group_.world() > 1) group_.require_equal("weights", model_hash(model_));
   group_.run_on_rank0([&] {
     const auto not_saved = [&](const std::exception& error) {
@@ -100,7 +100,7 @@ void TrainingLoop::save() {
   saved_step_ = std::stoll(group_.all_gather_text(std::to_string(saved_step_)).front());
 }
 
-void TrainingLoop::write_checkpoint(const std::optional<State>& carried) {
+void TrainingLoop::write_checkpoint(const std::optional<ModelState>& carried) {
   RunRecord record = record_;
   record.extra = hooks_.extra_state();
   if (record.validation_bpb && (!record.best_bpb || *record.validation_bpb < *record.best_bpb)) {

@@ -80,7 +80,7 @@ class TrainingLoop {
   bool step(BatchProvider& batches);  // false: asked to stop
   void evaluate(Evaluator& evaluator);
   bool save_is_due();
-  void write_checkpoint(const std::optional<State>& carried);
+  void write_checkpoint(const std::optional<ModelState>& carried);
 
   LanguageModel& model_;
   const ModelConfig& model_config_;

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/standard_streams.h"
 #include "config/presets.h"
-#include "engine/packed_model.h"
 #include "train/run_checkpoint.h"
 
 namespace pmnet {
@@ -29,12 +28,10 @@ std::filesystem::path weights_folder(const std::string& folder) {
 
 OpenedModel open_model(const std::string& folder) {
   const std::filesystem::path weights = weights_folder(folder);
-  LoadedModel loaded = load_model(weights, {.keep_small = true});
-  for (const std::string& warning : loaded.warnings) note(fmt::format("{}: {}", weights.string(), warning));
-  OpenedModel opened{.model = std::move(loaded.model), .config = loaded.config, .hash = {}, .folder = weights};
-  opened.hash = model_hash(*opened.model);
-  pack_weights(*opened.model);
-  return opened;
+  const auto opened = std::make_shared<const ModelFolder>(
+      weights, [=](const std::string& warning) { note(fmt::format("{}: {}", weights.string(), warning)); });
+  const EngineWeights of_folder(opened);
+  return {.weights = of_folder, .engine = make_engine(of_folder), .config = opened->config(), .folder = weights};
 }
 
 bool has_memory(const ModelConfig& config) {

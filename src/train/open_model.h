@@ -3,14 +3,14 @@
 #include <memory>
 #include <string>
 
-#include "model/model_folder.h"
+#include "engine/engine.h"
 
 namespace pmnet {
 
 struct OpenedModel {
-  std::shared_ptr<LanguageModel> model;
+  EngineWeights weights;
+  std::shared_ptr<const Engine> engine;  // of those weights; make_engine() makes more, with other switches
   ModelConfig config;
-  std::string hash;
   std::filesystem::path folder;  // where the weights lie
 };
 

@@ -53,23 +53,31 @@ class Check {
   }
 
   // NaN counts as an error: max() of a tensor with NaN is NaN.
-  void compare(const std::string& item, const Tensor& got, double limit) {
+  void compare(const std::string& item, const Tensor& got, double limit, const std::string& who = "") {
     const Tensor& want = expect(item);
     if (got.sizes() != want.sizes())
       fail("{}: {} has shape {}, the model gives {}", folder_.string(), item, c10::str(want.sizes()),
            c10::str(got.sizes()));
-    add(item, (got - want).abs().max().item<double>(), limit, "max-abs");
+    add(who + item, (got - want).abs().max().item<double>(), limit, "max-abs");
   }
 
   void forward() {
     at::NoGradGuard no_grad;
     Trace trace;
     compare("logits", loaded_.model->logits(ids_, nullptr, {}, &trace), kLogitLimit);
+    check_routes(trace, "");
+    Trace of_engine;
+    const auto engine = make_engine(*loaded_.model);
+    compare("logits", engine->logits(engine->hidden(ids_, nullptr, {.trace = &of_engine})), kLogitLimit, "engine: ");
+    check_routes(of_engine, "engine: ");
+  }
+
+  void check_routes(const Trace& trace, const std::string& who) {
     const auto* config = std::get_if<PmnetConfig>(&loaded_.config);
     for (size_t level = 0; level < trace.routes.size(); ++level) {
       const std::string item = fmt::format("route.{}", static_cast<int64_t>(level) * config->write_period);
       if (expected_.contains(item))
-        add(item, (trace.routes[level] != expect(item)).sum().item<double>(), 0, "tokens routed otherwise");
+        add(who + item, (trace.routes[level] != expect(item)).sum().item<double>(), 0, "tokens routed otherwise");
     }
   }
 
@@ -94,8 +102,7 @@ class Check {
 
   void stream() {
     const auto chunks = parse_json(read_file(folder_ / "stream.json", 1 << 20), (folder_ / "stream.json").string());
-    Session session(std::shared_ptr<const LanguageModel>(loaded_.model.get(), [](const LanguageModel*) {}), "",
-                    ids_.size(0));
+    Session session(make_engine(*loaded_.model), ids_.size(0));
     std::vector<Tensor> pieces;
     int64_t begin = 0;
     for (const auto& size : chunks.at("chunks")) {
@@ -108,7 +115,7 @@ class Check {
     }
     compare("logits_streamed", at::cat(pieces, 1), kLogitLimit);
     const auto* config = std::get_if<PmnetConfig>(&loaded_.config);
-    const auto& memory = session.state().memory;
+    const auto memory = to_model_state(session.state()).memory;
     for (size_t level = 0; level < memory.size(); ++level) {
       const std::string item = fmt::format("memory.{}", static_cast<int64_t>(level) * config->write_period);
       if (!expected_.contains(item)) continue;
@@ -127,6 +134,8 @@ class Check {
       ForwardOptions options;
       options.memory = memory;
       compare(item, loaded_.model->logits(ids_, nullptr, options), kLogitLimit);
+      const auto engine = make_engine(*loaded_.model, memory);
+      compare(item, engine->logits(engine->hidden(ids_, nullptr)), kLogitLimit, "engine: ");
     };
     with("logits_no_recurrence", {.recurrence = false});
     with("logits_no_embeddings", {.zero_embeddings = ZeroEmbeddings::kAll});

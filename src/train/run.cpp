@@ -232,8 +232,7 @@ std::optional<ValidationResult> TrainingRun::evaluate(const LanguageModel& model
 
 void TrainingRun::sample() {
   group_.run_on_rank0([&] {
-    const std::shared_ptr<const LanguageModel> model(loaded_.model.get(), [](const LanguageModel*) {});
-    Session session(model, "", 1, memory_switches(config_));
+    Session session(make_engine(*loaded_.model, memory_switches(config_)));
     Generator generator(session);
     generator.read(config_.sample_prompt);
     GenerateSettings settings;

@@ -102,15 +102,15 @@ fs::path checkpoint_folder(const fs::path& checkpoints, int64_t step) {
 }
 
 void save_run_checkpoint(const fs::path& folder, LanguageModel& model, const ModelConfig& config, AdamW& optimizer,
-                         const std::optional<State>& carried, const TrainerProgress& progress,
+                         const std::optional<ModelState>& carried, const TrainerProgress& progress,
                          const RunRecord& record) {
   AtomicFolder atomic(folder);
-  write_model_files(atomic.path(), model, config);
+  write_model_files(atomic.path(), model.named_parameters(), config);
   NamedTensors moments, memory;
   optimizer.visit_state([&](const std::string& name, Tensor& tensor) { moments.emplace_back(name, tensor); });
   write_tensors(atomic.path() / "optimizer.safetensors", moments);
   if (carried) {
-    State(*carried).visit([&](const std::string& name, Tensor& tensor) { memory.emplace_back(name, tensor); });
+    ModelState(*carried).visit([&](const std::string& name, Tensor& tensor) { memory.emplace_back(name, tensor); });
     write_tensors(atomic.path() / "carry.safetensors", memory);
   }
   json object = to_json(progress, record);
@@ -191,11 +191,11 @@ void load_optimizer(const fs::path& folder, AdamW& optimizer) {
   });
 }
 
-std::optional<State> load_carried(const fs::path& folder, const LanguageModel& model) {
+std::optional<ModelState> load_carried(const fs::path& folder, const LanguageModel& model) {
   const fs::path file = folder / "carry.safetensors";
   if (!fs::exists(file)) return std::nullopt;
   const auto stored = read_tensors(file);
-  State state = model.initial_state(1);
+  ModelState state = model.initial_state(1);
   state.visit([&](const std::string& name, Tensor& tensor) {
     const auto found = stored.find(name);
     if (found == stored.end())

@@ -39,7 +39,7 @@ struct RunCheckpoint {
 std::filesystem::path checkpoint_folder(const std::filesystem::path& checkpoints, int64_t step);
 
 void save_run_checkpoint(const std::filesystem::path& folder, LanguageModel& model, const ModelConfig& config,
-                         AdamW& optimizer, const std::optional<State>& carried, const TrainerProgress& progress,
+                         AdamW& optimizer, const std::optional<ModelState>& carried, const TrainerProgress& progress,
                          const RunRecord& record);
 
 // Checks every byte; a UserError names what is damaged.
@@ -54,7 +54,7 @@ std::optional<RunCheckpoint> newest_checkpoint(const std::filesystem::path& chec
                                                const std::function<void(const std::string&)>& warn);
 
 void load_optimizer(const std::filesystem::path& folder, AdamW& optimizer);
-std::optional<State> load_carried(const std::filesystem::path& folder, const LanguageModel& model);
+std::optional<ModelState> load_carried(const std::filesystem::path& folder, const LanguageModel& model);
 
 // Removes all but the newest `keep` and the steps in `protect`.
 void prune_checkpoints(const std::filesystem::path& checkpoints, int64_t keep, const std::vector<int64_t>& protect);

@@ -17,7 +17,7 @@ LossSum summarize(const Tensor& losses, const Tensor& targets) {
 struct Chunk {
   Tensor ids, targets;
   std::optional<Tensor> lengths;
-  State before;                // at its first token
+  ModelState before;           // at its first token
   std::vector<Tensor> routes;  // per level [B,count]
 };
 
@@ -34,7 +34,7 @@ ForwardOptions options_for(const ForwardOptions& options, const Chunk& chunk) {
 }
 
 LossSum one_pass(const LanguageModel& model, const SequenceBatch& batch, const LossOptions& options) {
-  State state = options.initial ? options.initial->detached() : model.initial_state(batch.ids.size(0));
+  ModelState state = options.initial ? options.initial->detached() : model.initial_state(batch.ids.size(0));
   const bool stateful = options.initial != nullptr || options.final_state != nullptr;
   const Tensor losses = model.losses(batch.ids, batch.targets, stateful ? &state : nullptr, options.forward);
   if (options.before_last_backward) options.before_last_backward();
@@ -48,7 +48,7 @@ LossSum forward_over(const LanguageModel& model, std::vector<Chunk>& chunks, std
                      const LossOptions& options) {
   at::NoGradGuard no_grad;
   LossSum total;
-  State state = options.initial ? options.initial->detached() : model.initial_state(chunks.at(0).ids.size(0));
+  ModelState state = options.initial ? options.initial->detached() : model.initial_state(chunks.at(0).ids.size(0));
   for (Chunk& chunk : chunks) {
     if (options.between) options.between();
     chunk.before = state;
@@ -85,8 +85,8 @@ void backward_over(const LanguageModel& model, std::vector<Chunk>& chunks, const
     forward.routes = &chunk.routes;
     if (!options.count_writes_per_chunk) forward.write_counts = &write_counts;
 
-    const State before = chunk.before.detached(/*requires_grad=*/true);
-    State after = before;
+    const ModelState before = chunk.before.detached(/*requires_grad=*/true);
+    ModelState after = before;
     const Tensor losses = model.losses(chunk.ids, chunk.targets, &after, forward);
     std::vector<Tensor> roots{losses.sum() * options.scale}, gradients{Tensor()};
     const std::vector<Tensor> outputs = after.differentiable();

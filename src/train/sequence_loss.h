@@ -14,11 +14,11 @@ struct SequenceBatch {
 
 struct LossOptions {
   ForwardOptions forward;
-  int64_t chunk = 0;               // tokens per chunk; 0: one pass
-  double scale = 1.0;              // gradients are those of scale * (sum of losses)
-  const State* initial = nullptr;  // memory carried over from an earlier sample, constant; null: start of text
-  State* final_state = nullptr;    // receives the state after the last token, detached
-  std::function<void()> between;   // called between chunks; may throw to stop
+  int64_t chunk = 0;                    // tokens per chunk; 0: one pass
+  double scale = 1.0;                   // gradients are those of scale * (sum of losses)
+  const ModelState* initial = nullptr;  // memory carried over from an earlier sample, constant; null: start of text
+  ModelState* final_state = nullptr;    // receives the state after the last token, detached
+  std::function<void()> between;        // called between chunks; may throw to stop
   std::function<void()> before_last_backward;  // what that pass leaves in .grad is final
   bool count_writes_per_chunk = false;  // wrong on purpose: what the gradients would be without whole-sequence counts
 };

@@ -65,7 +65,7 @@ StepReport Trainer::step(const Batch& batch, StopCheck& stop) {
 
   // A rank that is told to stop in the middle goes straight to the sums, where the others wait for it and learn of it.
   const Tensor totals = at::zeros({2}, at::kDouble);  // loss, ranks that stop
-  std::vector<State> carried;
+  std::vector<ModelState> carried;
   try {
     totals[0] = forward_backward(batch, 1.0 / static_cast<double>(std::max<int64_t>(1, start.scored)), stop, carried);
   } catch (const StopRequested&) {
@@ -87,7 +87,7 @@ StepReport Trainer::step(const Batch& batch, StopCheck& stop) {
   }
   optimizer_.zero_gradients();
   // What a pass with infinities leaves behind must not poison the next.
-  carried_ = report.outcome == StepOutcome::kNotFinite ? std::vector<State>() : std::move(carried);
+  carried_ = report.outcome == StepOutcome::kNotFinite ? std::vector<ModelState>() : std::move(carried);
   progress_.step += 1;
   progress_.bytes += report.positions;
   return report;
@@ -102,7 +102,7 @@ Trainer::Start Trainer::agree_on_start(const Batch& batch, StopCheck& stop) {
   return {sums[0].item<int64_t>(), sums[1].item<int64_t>(), sums[2].item<int64_t>() > 0};
 }
 
-double Trainer::forward_backward(const Batch& batch, double scale, StopCheck& stop, std::vector<State>& carried) {
+double Trainer::forward_backward(const Batch& batch, double scale, StopCheck& stop, std::vector<ModelState>& carried) {
   const int64_t rows = batch.rows / config_.accumulation;
   double loss = 0;
   for (int64_t first = 0; first < batch.rows; first += rows) {
@@ -118,7 +118,7 @@ double Trainer::forward_backward(const Batch& batch, double scale, StopCheck& st
     options.scale = scale;
     options.between = [&] { stop.throw_if_requested(); };
     if (first + rows == batch.rows) options.before_last_backward = [&] { reducer_->expect_last_backward(); };
-    State before, after;
+    ModelState before, after;
     if (config_.carry) {
       before = initial_state(batch, first, rows);
       options.initial = &before;
@@ -130,11 +130,11 @@ double Trainer::forward_backward(const Batch& batch, double scale, StopCheck& st
   return loss;
 }
 
-State Trainer::initial_state(const Batch& batch, int64_t first_row, int64_t rows) const {
-  std::vector<State> states;
+ModelState Trainer::initial_state(const Batch& batch, int64_t first_row, int64_t rows) const {
+  std::vector<ModelState> states;
   for (int64_t r = first_row; r < first_row + rows; ++r)
     states.push_back(batch.continues[r] && !carried_.empty() ? carried_[r] : model_.initial_state(1));
-  return State::stack(states);
+  return ModelState::stack(states);
 }
 
 StepOutcome Trainer::judge(const StepReport& report) {
@@ -152,20 +152,20 @@ StepOutcome Trainer::judge(const StepReport& report) {
   return spike ? StepOutcome::kSpike : StepOutcome::kUpdated;
 }
 
-std::optional<State> Trainer::gather_carried() {
+std::optional<ModelState> Trainer::gather_carried() {
   if (carried_.empty()) return std::nullopt;
-  State mine = State::stack(carried_);
-  std::vector<State> ranks(group_.world(), mine);
+  ModelState mine = ModelState::stack(carried_);
+  std::vector<ModelState> ranks(group_.world(), mine);
   std::vector<std::vector<Tensor>> gathered;
   mine.visit([&](const std::string&, Tensor& tensor) { gathered.push_back(group_.gather(tensor)); });
   for (int r = 0; r < group_.world(); ++r) {
     size_t next = 0;
     ranks[r].visit([&](const std::string&, Tensor& tensor) { tensor = gathered[next++][r]; });
   }
-  return State::stack(ranks);
+  return ModelState::stack(ranks);
 }
 
-void Trainer::set_carried(const State& rows_of_all_ranks) {
+void Trainer::set_carried(const ModelState& rows_of_all_ranks) {
   const int64_t rows = rows_of_all_ranks.batch() / group_.world();
   carried_.clear();
   for (int64_t r = 0; r < rows; ++r) carried_.push_back(rows_of_all_ranks.row(group_.rank() * rows + r));

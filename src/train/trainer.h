@@ -51,8 +51,8 @@ class Trainer {
   AdamW& optimizer() { return optimizer_; }
 
   // The memory that the rows of all ranks carry to the next step; empty when none do. Every rank must call.
-  std::optional<State> gather_carried();
-  void set_carried(const State& rows_of_all_ranks);
+  std::optional<ModelState> gather_carried();
+  void set_carried(const ModelState& rows_of_all_ranks);
 
  private:
   struct Start {
@@ -61,8 +61,8 @@ class Trainer {
   };
   Start agree_on_start(const Batch& batch, StopCheck& stop);
   // Leaves the gradients of the rank's mean loss in .grad; gives the sum of losses.
-  double forward_backward(const Batch& batch, double scale, StopCheck& stop, std::vector<State>& carried);
-  State initial_state(const Batch& batch, int64_t first_row, int64_t rows) const;
+  double forward_backward(const Batch& batch, double scale, StopCheck& stop, std::vector<ModelState>& carried);
+  ModelState initial_state(const Batch& batch, int64_t first_row, int64_t rows) const;
   StepOutcome judge(const StepReport& report);
 
   LanguageModel& model_;
@@ -73,7 +73,7 @@ class Trainer {
   Schedule schedule_;
   std::unique_ptr<GradientReducer> reducer_;
   TrainerProgress progress_;
-  std::vector<State> carried_;  // one per row of this rank
+  std::vector<ModelState> carried_;  // one per row of this rank
 };
 
 }  // namespace pmnet

@@ -41,6 +41,7 @@ Validation::Validation(std::shared_ptr<const DocumentSet> held_out, const TrainC
                                  std::max<int64_t>(1, config.eval_bytes / config.context))) {}
 
 std::optional<double> Validation::bits_per_byte(const LanguageModel& model, StopCheck& stop) {
+  const auto engine = make_engine(model, memory_switches(config_));
   const Tensor sums = at::zeros({3}, at::kDouble);  // loss, bytes, ranks that stop
   try {
     for (int64_t step = 0; step * batcher_.options().rows < windows_; ++step) {
@@ -48,7 +49,7 @@ std::optional<double> Validation::bits_per_byte(const LanguageModel& model, Stop
       for (int64_t row = 0; row < batch.rows; ++row)
         if (batch.sample_ids[row] >= windows_)
           std::fill_n(batch.loss_mask.begin() + row * batch.context, batch.context, 0);
-      sums[0] += loss_of(model, batch, stop);
+      sums[0] += loss_of(engine, batch, stop);
       sums[1] += static_cast<double>(scored_bytes(batch));
     }
   } catch (const StopRequested&) {
@@ -59,22 +60,19 @@ std::optional<double> Validation::bits_per_byte(const LanguageModel& model, Stop
   return sums[0].item<double>() / std::max(1.0, sums[1].item<double>()) / std::numbers::ln2;
 }
 
-double Validation::loss_of(const LanguageModel& model, const Batch& batch, StopCheck& stop) const {
-  const BatchPart part = part_of(batch, 0, batch.rows, model.head_weight().device());
-  Scorer scorer(model, memory_switches(config_), batch.rows);
+double Validation::loss_of(const std::shared_ptr<const Engine>& engine, const Batch& batch, StopCheck& stop) const {
+  const BatchPart part = part_of(batch, 0, batch.rows, at::kCPU);
+  Scorer scorer(engine, batch.rows);
   const ScoreOptions options{
       .chunk = config_.chunk, .lengths = part.lengths, .before_pass = [&] { stop.throw_if_requested(); }};
   return scorer.losses(part.sequence.ids, part.sequence.targets, options).sum(at::kDouble).item<double>();
 }
 
 Metrics memory_metrics(const LanguageModel& model, const Batch& batch, const MemorySwitches& switches) {
-  at::NoGradGuard no_grad;
-  const BatchPart part = part_of(batch, 0, 1, model.head_weight().device());
+  const BatchPart part = part_of(batch, 0, 1, at::kCPU);
   const int64_t T = std::min({kTracedBytes, batch.context, std::max<int64_t>(1, batch.lengths.at(0))});
-  ForwardOptions options;
-  options.memory = switches;
   Trace trace;
-  model.hidden(part.sequence.ids.narrow(1, 0, T), nullptr, options, &trace);
+  make_engine(model, switches)->hidden(part.sequence.ids.narrow(1, 0, T), nullptr, {.trace = &trace});
   Metrics metrics;
   RoutingStatistics routing;
   routing.add(trace);

@@ -4,7 +4,7 @@
 
 #include "config/train_config.h"
 #include "data/batcher.h"
-#include "model/language_model.h"
+#include "engine/engine.h"
 #include "report/metrics_log.h"
 #include "train/process_group.h"
 #include "train/stop_check.h"
@@ -21,7 +21,7 @@ class Validation {
   std::optional<double> bits_per_byte(const LanguageModel& model, StopCheck& stop);
 
  private:
-  double loss_of(const LanguageModel& model, const Batch& batch, StopCheck& stop) const;
+  double loss_of(const std::shared_ptr<const Engine>& engine, const Batch& batch, StopCheck& stop) const;
 
   TrainConfig config_;
   ProcessGroup& group_;

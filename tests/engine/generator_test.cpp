@@ -20,14 +20,14 @@ class GeneratorTest : public testing::Test {
   static void SetUpTestSuite() {
     threads_ = at::get_num_threads();
     at::set_num_threads(1);  // steps of a tiny model are too short to share
-    model_ = load_or_make_model("tiny", /*seed=*/3).model;
+    engine_ = make_engine(*load_or_make_model("tiny", /*seed=*/3).model);
   }
   static void TearDownTestSuite() {
-    model_.reset();
+    engine_.reset();
     at::set_num_threads(threads_);
   }
 
-  static Session new_session() { return Session(model_, "tiny"); }
+  static Session new_session() { return Session(engine_); }
 
   struct Written {
     std::string text;
@@ -55,10 +55,10 @@ class GeneratorTest : public testing::Test {
   }
 
   static int threads_;
-  static std::shared_ptr<LanguageModel> model_;
+  static std::shared_ptr<const Engine> engine_;
 };
 int GeneratorTest::threads_ = 1;
-std::shared_ptr<LanguageModel> GeneratorTest::model_;
+std::shared_ptr<const Engine> GeneratorTest::engine_;
 
 TEST_F(GeneratorTest, GivesTheSameTextForTheSameSeed) {
   const GenerateSettings settings = settings_for("Once", 60);
@@ -94,7 +94,7 @@ TEST_F(GeneratorTest, BeginsWithBosWhenThePromptIsEmpty) {
   write(session, "", {.sampling = {}, .max_bytes = 0, .stop = {}});
   EXPECT_EQ(session.position(), 1);
   Session by_hand = new_session();
-  by_hand.feed({model_->bos_token_id()});
+  by_hand.feed({engine_->bos_token_id()});
   EXPECT_TRUE(at::equal(session.last_logits(), by_hand.last_logits()));
 }
 
@@ -107,7 +107,7 @@ TEST_F(GeneratorTest, ContinuesASavedMemoryExactly) {
     Session first = new_session();
     const std::string before = write(first, "The memory", settings).text;
     first.save(folder / "memory");
-    Session second = Session::load(folder / "memory", model_, "tiny");
+    Session second = Session::load(folder / "memory", engine_);
     settings.max_bytes = 50 - cut;
     EXPECT_EQ(before + write(second, "", settings).text, whole) << cut;
     EXPECT_EQ(second.position(), 1 + 10 + 50);
@@ -153,7 +153,7 @@ TEST_F(GeneratorTest, EndsWhenNobodyListens) {
 
 TEST_F(GeneratorTest, RefusesBadSettingsAndSeveralStreams) {
   EXPECT_EQ((GenerateSettings{.sampling = {.temperature = -1}, .max_bytes = -1, .stop = {""}}).problems().size(), 3u);
-  Session two(model_, "tiny", /*batch=*/2);
+  Session two(engine_, /*batch=*/2);
   EXPECT_NE(user_error_of([&] { Generator generator(two); }).find("2 streams"), std::string::npos);
 }
 

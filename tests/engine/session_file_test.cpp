@@ -8,6 +8,7 @@
 #include "engine/session.h"
 #include "model/model_folder.h"
 #include "model/tensors.h"
+#include "support/counting_allocator.h"
 #include "support/errors.h"
 #include "support/one_thread.h"
 #include "support/small_model.h"
@@ -18,8 +19,8 @@ namespace {
 
 class StateFile : public testing::Test {
  protected:
-  Session fresh(int64_t batch = 1) const { return Session(model_, hash_, batch); }
-  Session load() const { return Session::load(file_, model_, hash_); }
+  Session fresh(int64_t batch = 1) const { return Session(engine_, batch); }
+  Session load() const { return Session::load(file_, engine_); }
   std::string refusal() const {
     return user_error_of([&] { load(); });
   }
@@ -44,9 +45,7 @@ class StateFile : public testing::Test {
     change(tensors, metadata);
     std::vector<Tensor> keep;
     const auto views = tensor_views({tensors.begin(), tensors.end()}, keep);
-    ModelHash hash;
-    for (const TensorView& v : views) hash.add(v.name, v.dtype, v.shape, v.data);
-    metadata.emplace("content", hash.hex());
+    metadata.emplace("content", tensors_hash({tensors.begin(), tensors.end()}));
     write_safetensors_atomically(file_, views, metadata);
   }
 
@@ -59,7 +58,8 @@ class StateFile : public testing::Test {
 
   PmnetConfig config_ = small_config();
   std::shared_ptr<PMNet> model_ = small_model(config_);
-  std::string hash_ = model_hash(*model_);
+  std::shared_ptr<const Engine> engine_ = make_engine(*model_);
+  std::string hash_ = engine_->model_hash();
   TemporaryFolder folder_;
   std::filesystem::path file_ = folder_ / "stream.state";
 };
@@ -109,10 +109,11 @@ TEST_F(StateFile, OfAnEmptySessionLoads) {
 
 TEST_F(StateFile, OfUnconstrainedSumsLoads) {
   const MemorySwitches switches{.unconstrained = true};
-  Session session(model_, hash_, 1, switches);
+  const auto engine = make_engine(*model_, switches);
+  Session session(engine);
   session.feed(random_ids(config_, 1, 20));
   session.save(file_);
-  Session loaded = Session::load(file_, model_, hash_, switches);
+  Session loaded = Session::load(file_, engine);
   const Tensor ids = random_ids(config_, 1, 9);
   EXPECT_TRUE(at::equal(loaded.feed(ids), session.feed(ids)));
 }
@@ -120,9 +121,10 @@ TEST_F(StateFile, OfUnconstrainedSumsLoads) {
 TEST_F(StateFile, OfAnotherModelIsRefusedByName) {
   save_sample();
   const auto other = small_model(config_, /*seed=*/2);
-  const std::string other_hash = model_hash(*other);
+  const auto other_engine = make_engine(*other);
+  const std::string other_hash = other_engine->model_hash();
   ASSERT_NE(other_hash, hash_);
-  const std::string error = user_error_of([&] { Session::load(file_, other, other_hash); });
+  const std::string error = user_error_of([&] { Session::load(file_, other_engine); });
   EXPECT_NE(error.find("another model"), std::string::npos) << error;
   EXPECT_NE(error.find(hash_), std::string::npos) << error;
   EXPECT_NE(error.find(other_hash), std::string::npos) << error;
@@ -168,6 +170,13 @@ TEST_F(StateFile, DamageIsRefused) {
   for (const int64_t position : {int64_t{-1}, INT64_MIN, INT64_MAX})
     expect_refused("a position is out of range", [&](Tensors& t, Metadata&) { t["positions"][1] = position; });
   expect_refused("a position is out of range", [](Tensors& t, Metadata&) { t["point.0.positions"][0] = -5; });
+}
+
+// The number of sequences is compared with the tensors before anything of that size is made.
+TEST_F(StateFile, ALargeBatchIsRefusedBeforeMemoryIsTakenForIt) {
+  rewrite([](Tensors&, Metadata& m) { m["batch"] = "65536"; });
+  const int64_t one = state_bytes(engine_->initial_state(1));
+  EXPECT_LT(peak_bytes([&] { EXPECT_NE(refusal().find("has shape [2"), std::string::npos); }), 100 * one);
 }
 
 TEST_F(StateFile, AFlippedBitInTheMemoryIsNoticed) {

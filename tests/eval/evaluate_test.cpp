@@ -51,7 +51,7 @@ class Evaluate : public testing::Test {
 };
 
 TEST_F(Evaluate, DocumentsSideBySideCostWhatTheyCostAlone) {
-  candidates_ = {{"plain", model_, {}, 0}, {"off", model_, {.recurrence = false}, 0}};
+  candidates_ = {{"plain", make_engine(*model_), 0}, {"off", make_engine(*model_, {.recurrence = false}), 0}};
   const std::string path = lines_of_several_lengths();
   ReadOptions lines;
   lines.split_on = "\n";
@@ -71,7 +71,7 @@ TEST_F(Evaluate, DocumentsSideBySideCostWhatTheyCostAlone) {
 }
 
 TEST_F(Evaluate, EveryCurveCoversEveryByteOnce) {
-  candidates_ = {{"plain", model_, {}, 0}, {"short", model_, {}, 100}};
+  candidates_ = {{"plain", make_engine(*model_), 0}, {"short", make_engine(*model_), 100}};
   ReadOptions lines;
   lines.split_on = "\n";
   const Evaluation evaluation = run({lines_of_several_lengths()}, {.chunk = 50, .rows = 3}, {}, lines);
@@ -103,7 +103,7 @@ TEST_F(Evaluate, EveryCurveCoversEveryByteOnce) {
 }
 
 TEST_F(Evaluate, LimitsAndTheEndOfADocument) {
-  candidates_ = {{"plain", model_, {}, 0}};
+  candidates_ = {{"plain", make_engine(*model_), 0}};
   const std::string long_one = write("long.txt", text_of(200, 1)), short_one = write("short.txt", text_of(30, 2));
   Evaluation evaluation = run({long_one, short_one}, {.chunk = 64, .score_eos = true}, {.max_bytes = 128});
   ASSERT_EQ(evaluation.documents.size(), 2u);
@@ -121,7 +121,7 @@ TEST_F(Evaluate, LimitsAndTheEndOfADocument) {
 }
 
 TEST_F(Evaluate, StopsWhereAskedAndKeepsWhatItHas) {
-  candidates_ = {{"plain", model_, {}, 0}};
+  candidates_ = {{"plain", make_engine(*model_), 0}};
   int passes = 0;
   const EvalHooks hooks{.progress = {}, .stop = [&] { return ++passes > 3; }};
   const Evaluation evaluation = run({write("long.txt", text_of(500, 1))}, {.chunk = 50}, {}, {}, hooks);
@@ -132,7 +132,7 @@ TEST_F(Evaluate, StopsWhereAskedAndKeepsWhatItHas) {
 }
 
 TEST_F(Evaluate, KnowsTimeAndStateByPosition) {
-  candidates_ = {{"plain", model_, {}, 0}};
+  candidates_ = {{"plain", make_engine(*model_), 0}};
   const Evaluation evaluation = run({write("long.txt", text_of(500, 1))}, {.chunk = 100});
   const std::vector<ThroughputPoint>& curve = evaluation.throughput.at(0).points();
   ASSERT_EQ(curve.size(), 5u);
@@ -194,14 +194,14 @@ TEST_F(Evaluate, LimitsCutDocumentsThatAreLongEnough) {
 }
 
 TEST_F(Evaluate, LinesCostWhatTheWholeTextCosts) {
-  candidates_ = {{"plain", model_, {}, 0}};
+  candidates_ = {{"plain", make_engine(*model_), 0}};
   const std::string path = lines_of_several_lengths();
   const double whole = run({path}, {.chunk = 64}).documents[0].scores[0].bits();
   std::ifstream stream(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   for (const size_t piece : {1, 70, 5000}) {
     std::vector<LineScore> lines;
-    LineScorer scorer(Session(model_, ""), {.keep_text = 10, .chunk = 64},
+    LineScorer scorer(Session(make_engine(*model_)), {.keep_text = 10, .chunk = 64},
                       [&](const LineScore& line) { lines.push_back(line); });
     for (size_t begin = 0; begin < text.size(); begin += piece) scorer.push(text.substr(begin, piece));
     scorer.push("rest");
@@ -221,7 +221,8 @@ TEST_F(Evaluate, LinesCostWhatTheWholeTextCosts) {
 
 TEST_F(Evaluate, IndependentLinesAreEachTheirOwnText) {
   std::vector<LineScore> lines;
-  LineScorer scorer(Session(model_, ""), {.independent = true}, [&](const LineScore& line) { lines.push_back(line); });
+  LineScorer scorer(Session(make_engine(*model_)), {.independent = true},
+                    [&](const LineScore& line) { lines.push_back(line); });
   scorer.push("one line\nanother one\none line\n");
   scorer.push_line("one\nline");
   ASSERT_EQ(lines.size(), 4u);

@@ -35,12 +35,12 @@ TEST(Inspect, AgreesWithOnePassOverTheText) {
   const auto model = small_model(small_config());
   const PmnetConfig& config = model->config();
   const std::string text = small_text(1100);
-  const Inspection got = inspect(model, text, read_all);
+  const Inspection got = inspect(make_engine(*model), text, read_all);
 
   std::vector<int64_t> ids{config.bos_token_id};
   for (const unsigned char byte : text) ids.push_back(byte);
   at::NoGradGuard no_grad;
-  State state = model->initial_state(1);
+  ModelState state = model->initial_state(1);
   Trace trace;
   const Tensor logits = model->logits(at::tensor(ids).unsqueeze(0), &state, {}, &trace)[0];
   const Tensor bits =
@@ -85,11 +85,11 @@ TEST(Inspect, AgreesWithOnePassOverTheText) {
 TEST(Inspect, EndsWhereItIsTold) {
   const auto model = small_model(small_config());
   int calls = 0;
-  const Inspection part = inspect(model, small_text(3000), [&](int64_t) { return ++calls < 2; });
+  const Inspection part = inspect(make_engine(*model), small_text(3000), [&](int64_t) { return ++calls < 2; });
   ASSERT_GT(part.num_bytes(), 100);
   ASSERT_LT(part.num_bytes(), 3000);
   EXPECT_EQ(part.bits.size(), part.text.size());
-  const Inspection whole = inspect(model, part.text, read_all);
+  const Inspection whole = inspect(make_engine(*model), part.text, read_all);
   EXPECT_EQ(whole.groups, part.groups);
   EXPECT_EQ(whole.levels[1].routing.tokens(), part.levels[1].routing.tokens());
   EXPECT_EQ(whole.levels[2].phases, part.levels[2].phases);
@@ -98,28 +98,33 @@ TEST(Inspect, EndsWhereItIsTold) {
 TEST(Inspect, TellsWhichModelsHaveNoMemory) {
   PmnetConfig without = small_config();
   without.memory_modules = false;
-  EXPECT_NE(user_error_of([&] { require_memory(PMNet(without, at::kFloat), "that"); }).find("that was made without"),
+  EXPECT_NE(user_error_of([&] {
+              require_memory(*make_engine(PMNet(without, at::kFloat)), "that");
+            }).find("that was made without"),
             std::string::npos);
   const auto mamba = make_model(MambaConfig{.vocab_size = 40, .hidden_size = 8, .num_layers = 1});
-  EXPECT_NE(user_error_of([&] { require_memory(*mamba, "that"); }).find("that is no PMNet"), std::string::npos);
-  EXPECT_EQ(user_error_of([&] { require_memory(PMNet(small_config(), at::kFloat), "that"); }), "(no error)");
+  EXPECT_NE(user_error_of([&] { require_memory(*make_engine(*mamba), "that"); }).find("that is no PMNet"),
+            std::string::npos);
+  EXPECT_EQ(user_error_of([&] { require_memory(*make_engine(PMNet(small_config(), at::kFloat)), "that"); }),
+            "(no error)");
 }
 
 TEST(Inspect, SlotsAreNamedByLevelGroupAndSlot) {
-  const PMNet model(small_config(), at::kFloat);
+  const auto weights = small_model(small_config());
+  const auto engine = make_engine(*weights);
   const std::vector<SlotName> expected{{2, 8, 1}, {1, 2, 0}, {1, 2, 1}, {1, 2, 2}};
-  EXPECT_EQ(parse_slots(model, {"2.8.1", "1.2"}), expected);
-  EXPECT_TRUE(parse_slots(model, {}).empty());
+  EXPECT_EQ(parse_slots(*engine, {"2.8.1", "1.2"}), expected);
+  EXPECT_TRUE(parse_slots(*engine, {}).empty());
   for (const char* wrong : {"", "1", "1.", "1.2.3.4", "a.b", "1.2x", "1..2", "99999999999999999999.0"})
-    EXPECT_NE(user_error_of([&] { parse_slots(model, {wrong}); }).find("expected LEVEL.GROUP"), std::string::npos)
+    EXPECT_NE(user_error_of([&] { parse_slots(*engine, {wrong}); }).find("expected LEVEL.GROUP"), std::string::npos)
         << wrong;
-  EXPECT_NE(user_error_of([&] { parse_slots(model, {"3.0"}); }).find("levels of this model are 0 to 2"),
+  EXPECT_NE(user_error_of([&] { parse_slots(*engine, {"3.0"}); }).find("levels of this model are 0 to 2"),
             std::string::npos);
-  EXPECT_NE(user_error_of([&] { parse_slots(model, {"1.3"}); }).find("groups of level 1 are 0 to 2"),
+  EXPECT_NE(user_error_of([&] { parse_slots(*engine, {"1.3"}); }).find("groups of level 1 are 0 to 2"),
             std::string::npos);
-  EXPECT_NE(user_error_of([&] { parse_slots(model, {"1.0.3"}); }).find("slots of a group are 0 to 2"),
+  EXPECT_NE(user_error_of([&] { parse_slots(*engine, {"1.0.3"}); }).find("slots of a group are 0 to 2"),
             std::string::npos);
-  EXPECT_NE(user_error_of([&] { parse_slots(model, {"-1.0"}); }).find("levels"), std::string::npos);
+  EXPECT_NE(user_error_of([&] { parse_slots(*engine, {"-1.0"}); }).find("levels"), std::string::npos);
 }
 
 // Two levels of two slots with two phases each, over a text with everything that needs care.

@@ -92,7 +92,7 @@ TEST(RoutingStatistics, CountsTheSameInAnyChunks) {
   const Tensor ids = random_ids(config, 1, 90);
   const auto use_of = [&](int64_t chunk) {
     RoutingStatistics routing;
-    State state = model->initial_state(1);
+    ModelState state = model->initial_state(1);
     at::NoGradGuard no_grad;
     for (int64_t begin = 0; begin < 90; begin += chunk) {
       Trace trace;

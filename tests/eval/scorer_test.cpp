@@ -25,7 +25,7 @@ double sum(const std::vector<double>& values) {
 
 std::vector<double> bits_in_chunks(const std::shared_ptr<const LanguageModel>& model, const std::vector<int64_t>& ids,
                                    size_t chunk, const MemorySwitches& switches = {}) {
-  Scorer scorer(*model, switches);
+  Scorer scorer(make_engine(*model, switches));
   std::vector<double> bits;
   for (size_t begin = 0; begin < ids.size(); begin += chunk) {
     const size_t count = std::min(chunk, ids.size() - begin);
@@ -96,13 +96,13 @@ TEST(Scorer, ATextCostsTheSameInOneCallAndInMany) {
     for (const int64_t id : random_bytes(700, 7)) text += static_cast<char>(id);
     int passes = 0;
     const std::vector<double> bits =
-        Scorer(*model).score(text, {.chunk = 64, .before_pass = [&] { ++passes; }, .after_pass = {}});
+        Scorer(make_engine(*model)).score(text, {.chunk = 64, .before_pass = [&] { ++passes; }, .after_pass = {}});
     EXPECT_EQ(passes, 11);
     ASSERT_EQ(bits.size(), 700u);
-    Scorer carried(*model);
+    Scorer carried(make_engine(*model));
     const double first = sum(carried.score(std::string_view(text).substr(0, 333), {.chunk = 100}));
     EXPECT_NEAR(first + sum(carried.score(std::string_view(text).substr(333))), sum(bits), 1e-2);
-    EXPECT_NEAR(bits_per_byte(*model, text), sum(bits) / 700, 1e-5);
+    EXPECT_NEAR(bits_per_byte(make_engine(*model), text), sum(bits) / 700, 1e-5);
 
     at::NoGradGuard no_grad;
     std::vector<int64_t> ids = byte_ids(text);
@@ -116,7 +116,7 @@ TEST(Scorer, ATextCostsTheSameInOneCallAndInMany) {
 TEST(Scorer, StreamsAtTheirOwnPositionsCostWhatTheyCostAlone) {
   for (const auto& model : byte_models()) {
     const auto a = random_bytes(60, 3), b = random_bytes(90, 4), c = random_bytes(40, 5);
-    Scorer scorer(*model, {}, 2);
+    Scorer scorer(make_engine(*model), 2);
     std::vector<double> of_a, of_b, of_c;
     const auto append = [](std::vector<double>& to, const std::vector<double>& more) {
       to.insert(to.end(), more.begin(), more.end());
@@ -150,12 +150,12 @@ TEST(Scorer, SwitchesChangeWhatALaterByteCosts) {
 
 TEST(Scorer, RefusesVocabulariesThatAreNotBytes) {
   EXPECT_NE(user_error_of([] {
-              require_byte_vocabulary(*small_model(small_config()), "it");
+              require_byte_vocabulary(*make_engine(*small_model(small_config())), "it");
             }).find("it has a vocabulary of 40 ids"),
             std::string::npos);
   PmnetConfig large = small_config();
   large.vocab_size = 49'152;
-  EXPECT_NE(user_error_of([&] { require_byte_vocabulary(*small_model(large), "it"); }).find("49152"),
+  EXPECT_NE(user_error_of([&] { require_byte_vocabulary(*make_engine(*small_model(large)), "it"); }).find("49152"),
             std::string::npos);
 }
 

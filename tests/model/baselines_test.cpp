@@ -47,7 +47,7 @@ TEST_P(Baseline, LossAndEveryGradientMatch) {
 TEST_P(Baseline, StreamedLogitsMatch) {
   const at::NoGradGuard no_grad;
   ASSERT_FALSE(fixture_.chunks.empty());
-  State state = model_->initial_state(ids_.size(0));
+  ModelState state = model_->initial_state(ids_.size(0));
   std::vector<Tensor> pieces;
   int64_t first = 0;
   for (const int64_t chunk : fixture_.chunks) {
@@ -64,7 +64,7 @@ TEST_P(Baseline, ChunksGiveTheGradientsOfTheWhole) {
   model_->require_gradients(true);
   const Tensor upstream = at::randn({ids_.size(0), ids_.size(1), model_->vocab_size()});
   const auto gradients = [&](const std::vector<int64_t>& chunks) {
-    State state = model_->initial_state(ids_.size(0));
+    ModelState state = model_->initial_state(ids_.size(0));
     Tensor total = at::zeros({});
     int64_t first = 0;
     for (const int64_t chunk : chunks) {
@@ -89,11 +89,11 @@ TEST_P(Baseline, ChunksGiveTheGradientsOfTheWhole) {
 TEST_P(Baseline, ByteByByteGivesTheLogitsOfTheWhole) {
   const at::NoGradGuard no_grad;
   const Tensor whole = model_->logits(ids_);
-  const auto read = [&](State& state, int64_t byte) {
+  const auto read = [&](ModelState& state, int64_t byte) {
     const Tensor logits = model_->logits(ids_.narrow(1, byte, 1), &state);
     EXPECT_LE(largest_difference(logits, whole.narrow(1, byte, 1)), 2e-5) << "byte " << byte;
   };
-  State state = model_->initial_state(ids_.size(0)), copy;
+  ModelState state = model_->initial_state(ids_.size(0)), copy;
   for (int64_t byte = 0; byte < ids_.size(1); ++byte) {
     if (byte == 20) copy = state;
     read(state, byte);
@@ -108,11 +108,11 @@ TEST_P(Baseline, PaddingLeavesNoTrace) {
   const Tensor head = ids_.narrow(1, 0, 50), tail = ids_.narrow(1, 50, 20);
   ForwardOptions options;
   options.lengths = at::tensor(ends, at::kLong);
-  State padded = model_->initial_state(2);
+  ModelState padded = model_->initial_state(2);
   const Tensor padded_logits = model_->logits(head, &padded, options);
   const Tensor continued = model_->logits(tail, &padded);
   for (int64_t row = 0; row < 2; ++row) {
-    State alone = model_->initial_state(1);
+    ModelState alone = model_->initial_state(1);
     const Tensor logits = model_->logits(head.narrow(0, row, 1).narrow(1, 0, ends[row]), &alone);
     EXPECT_LE(largest_difference(padded_logits.narrow(0, row, 1).narrow(1, 0, ends[row]), logits), 2e-5) << row;
     EXPECT_LE(largest_difference(continued.narrow(0, row, 1), model_->logits(tail.narrow(0, row, 1), &alone)), 2e-5)

@@ -53,7 +53,7 @@ TEST_P(WholeModel, GradientIsTheDerivative) {
   Trace trace;
   model->logits(ids, nullptr, options, &trace);
 
-  const auto pass = [&](int64_t begin, int64_t count, State* state) {
+  const auto pass = [&](int64_t begin, int64_t count, ModelState* state) {
     std::vector<Tensor> routes;
     for (const Tensor& route : trace.routes) routes.push_back(route.narrow(1, begin, count));
     ForwardOptions here = options;
@@ -64,7 +64,7 @@ TEST_P(WholeModel, GradientIsTheDerivative) {
     size_t next = 0;
     model->visit([&](const std::string&, Tensor& p) { p = in[next++]; });
     if (c.split == 0) return {pass(0, kTime, nullptr)};
-    State state = model->initial_state(2);
+    ModelState state = model->initial_state(2);
     return {pass(0, c.split, &state), pass(c.split, kTime - c.split, &state)};
   };
   std::vector<Tensor> parameters;

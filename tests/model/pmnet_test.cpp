@@ -170,7 +170,7 @@ TEST(PMNetPass, OfNoTokensGivesNoLogits) {
   const auto model = small_model(small_config());
   for (const ops::Implementation implementation : {ops::Implementation::kFast, ops::Implementation::kReference}) {
     const ops::ImplementationGuard guard(implementation);
-    State state = model->initial_state(2);
+    ModelState state = model->initial_state(2);
     EXPECT_EQ(model->logits(at::zeros({2, 0}, at::kLong), &state).sizes(), (std::vector<int64_t>{2, 0, 40}));
     EXPECT_EQ(state.positions.sum().item<int64_t>(), 0);
   }
@@ -188,7 +188,7 @@ TEST(PMNetPass, ThePadRowGetsNoGradientFromTheInput) {
 
 class Switches : public testing::Test {
  protected:
-  Tensor logits(const MemorySwitches& switches, State* state = nullptr) const {
+  Tensor logits(const MemorySwitches& switches, ModelState* state = nullptr) const {
     at::NoGradGuard no_grad;
     ForwardOptions options;
     options.memory = switches;
@@ -215,7 +215,7 @@ TEST_F(Switches, RecurrenceMayBeSwitchedEitherWay) {
 }
 
 TEST_F(Switches, WithoutRecurrenceNothingIsStored) {
-  State state = model_->initial_state(1);
+  ModelState state = model_->initial_state(1);
   logits({.recurrence = false}, &state);
   for (const ops::Phases& level : state.memory) EXPECT_EQ(level.turns->abs().max().item<int64_t>(), 0);
 }
@@ -246,7 +246,7 @@ TEST_F(Switches, WithoutMemoryModulesTheModelStillRunsAndStreams) {
   model_ = small_model(config_);
   const Tensor whole = logits({});
   at::NoGradGuard no_grad;
-  State state = model_->initial_state(1);
+  ModelState state = model_->initial_state(1);
   const Tensor first = model_->logits(ids_.narrow(1, 0, 13), &state),
                rest = model_->logits(ids_.narrow(1, 13, 27), &state);
   EXPECT_LE(largest_difference(at::cat({first, rest}, 1), whole), 1e-4);

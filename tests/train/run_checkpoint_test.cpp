@@ -31,7 +31,7 @@ struct Saver {
   RunRecord record;
 
   fs::path checkpoints() const { return folder / "ckpt"; }
-  void save(int64_t step, std::optional<State> carried = std::nullopt) {
+  void save(int64_t step, std::optional<ModelState> carried = std::nullopt) {
     trainer.progress().step = step;
     save_run_checkpoint(checkpoint_folder(checkpoints(), step), *model, fixture.config, trainer.optimizer(), carried,
                         trainer.progress(), record);
@@ -62,7 +62,7 @@ TEST(RunCheckpoint, HoldsTheWholeState) {
   progress.spikes.add(1.0 / 7, 2.0 / 7, 8);
   at::NoGradGuard no_grad;
   saver.trainer.optimizer().visit_state([](const std::string&, Tensor& tensor) { tensor.normal_(); });
-  State carried = saver.model->initial_state(3);
+  ModelState carried = saver.model->initial_state(3);
   carried.visit([](const std::string&, Tensor& tensor) {
     if (tensor.is_floating_point())
       tensor.normal_();
@@ -90,7 +90,7 @@ TEST(RunCheckpoint, HoldsTheWholeState) {
   saver.trainer.optimizer().visit_state([&](const std::string& name, Tensor& t) { expected[name] = t; });
   restored.visit_state(
       [&](const std::string& name, Tensor& t) { EXPECT_TRUE(at::equal(t, expected.at(name))) << name; });
-  State loaded = load_carried(found.folder, *saver.model).value();
+  ModelState loaded = load_carried(found.folder, *saver.model).value();
   std::vector<Tensor> before;
   carried.visit([&](const std::string&, Tensor& t) { before.push_back(t); });
   size_t next = 0;

@@ -151,12 +151,12 @@ TEST(SequenceLoss, AStateCarriedOverGivesTheSecondHalfOfTheLoss) {
   LossOptions options;
   const double whole = run(*model, {ids, targets}, options).sum.loss;
   for (const int64_t chunk : {0, 7}) {
-    State middle;
+    ModelState middle;
     options.chunk = chunk;
     options.initial = nullptr;
     options.final_state = &middle;
     double halves = run(*model, {ids.narrow(1, 0, 25), targets.narrow(1, 0, 25)}, options).sum.loss;
-    const State carried = middle;
+    const ModelState carried = middle;
     options.initial = &carried;
     halves += run(*model, {ids.narrow(1, 25, 35), targets.narrow(1, 25, 35)}, options).sum.loss;
     EXPECT_NEAR(halves, whole, 1e-5 * whole);
@@ -188,11 +188,11 @@ TEST(SequenceLoss, MemoryIsOneChunkAndTheBoundaryStates) {
   options.chunk = kChunk;
   run(*model, {ids.narrow(1, 0, 2 * kChunk), targets.narrow(1, 0, 2 * kChunk)}, options);  // warm
 
-  State state;
+  ModelState state;
   LossOptions one = options;
   one.chunk = 0;
   one.final_state = &state;
-  const State before = model->initial_state(1);
+  const ModelState before = model->initial_state(1);
   one.initial = &before;
   const int64_t one_chunk =
       peak_bytes([&] { run(*model, {ids.narrow(1, 0, kChunk), targets.narrow(1, 0, kChunk)}, one); });

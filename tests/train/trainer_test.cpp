@@ -140,7 +140,7 @@ std::vector<double> losses_of_two_ranks(const TrainConfig& config, int steps) {
     Rank rank(config, group);
     for (int i = 0; i < steps; ++i) losses[group.rank()].push_back(rank.step().loss);
     weights[group.rank()] = weights_of(*rank.loaded.model);
-    const std::optional<State> carried = rank.trainer.gather_carried();
+    const std::optional<ModelState> carried = rank.trainer.gather_carried();
     EXPECT_EQ(carried ? carried->batch() : 0, config.carry ? config.batch : 0);
   });
   EXPECT_EQ(losses[0], losses[1]);

@@ -1,4 +1,4 @@
-#include "model/parts.h"
+#include "model/layers.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -11,28 +11,10 @@ namespace pmnet {
 Linear::Linear(int64_t in, int64_t out, bool with_bias, const at::TensorOptions& options)
     : weight(at::empty({out, in}, options)), bias(with_bias ? at::empty({out}, options) : Tensor()) {}
 
-Tensor Linear::operator()(const Tensor& x) const {
-  const auto shift = bias.defined() ? ops::OptTensor(bias) : std::nullopt;
-  if (packed) return ops::packed_linear(x, *packed, shift);
-  const bool few = x.numel() <= ops::kMaxGemvColumns * x.size(-1);
-  if (few && !at::GradMode::is_enabled() && weight.scalar_type() == at::kFloat)
-    return ops::packed_linear(x, ops::pack_weight({weight}), shift);
-  return at::linear(x, weight, bias);
-}
-
-kernels::WeightMatrix Linear::matrix(int64_t first) const {
-  if (packed) return ops::matrix_of(*packed, first);
-  return {kernels::WeightType::kF32, weight.const_data_ptr<float>(), first, nullptr, weight.size(1)};
-}
-
-const float* Linear::bias_data(int64_t first) const {
-  return bias.defined() ? bias.const_data_ptr<float>() + first : nullptr;
-}
+Tensor Linear::operator()(const Tensor& x) const { return at::linear(x, weight, bias); }
 
 void Linear::visit(const std::string& prefix, const ParameterVisitor& visitor) {
-  if (visitor.linear) visitor.linear(prefix, *this);
-  if (!packed) visitor(prefix + ".weight", weight);
-  if (weight_scale.defined()) visitor(prefix + ".weight_scale", weight_scale);
+  visitor(prefix + ".weight", weight);
   if (bias.defined()) visitor(prefix + ".bias", bias);
 }
 
@@ -44,14 +26,6 @@ Tensor RmsNorm::operator()(const Tensor& x) const { return ops::rms_norm(x, weig
 void RmsNorm::visit(const std::string& prefix, const ParameterVisitor& visitor) { visitor(prefix + ".weight", weight); }
 
 std::vector<Tensor> project(const Tensor& x, const RmsNorm& norm, const std::vector<const Linear*>& layers) {
-  const bool trains = at::GradMode::is_enabled() &&
-                      std::none_of(layers.begin(), layers.end(), [](const Linear* l) { return l->packed.has_value(); });
-  if (!trains) {
-    const Tensor normed = norm(x);
-    std::vector<Tensor> outputs;
-    for (const Linear* layer : layers) outputs.push_back((*layer)(normed));
-    return outputs;
-  }
   std::vector<Tensor> weights, biases;
   for (const Linear* layer : layers) {
     weights.push_back(layer->weight);
@@ -67,7 +41,6 @@ Mlp::Mlp(int64_t width, int64_t inner, bool with_bias, const at::TensorOptions& 
 
 Tensor Mlp::operator()(const Tensor& x, const RmsNorm& norm) const {
   const auto inner = project(x, norm, {&gate_proj, &up_proj});
-  if (!at::GradMode::is_enabled() || down_proj.packed) return down_proj(ops::swiglu(inner[0], inner[1]));
   const auto bias = down_proj.bias.defined() ? ops::OptTensor(down_proj.bias) : std::nullopt;
   return ops::swiglu_linear(inner[0], inner[1], down_proj.weight, bias);
 }

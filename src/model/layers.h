@@ -1,49 +1,26 @@
-// The plain pieces every model is built from. Parameters are public tensors under the published names; visit() lists
+// The layers every model is built from. Parameters are public tensors under the published names; visit() lists
 // them with their full checkpoint names.
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <concepts>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
-
-#include "ops/packed_linear.h"
 
 namespace pmnet {
 
 using at::Tensor;
-struct Linear;
 
-// Called with every parameter and, where asked for, with every linear layer (its name without ".weight").
-struct ParameterVisitor {
-  std::function<void(const std::string& name, Tensor& parameter)> parameter;
-  std::function<void(const std::string& name, Linear& layer)> linear;
-
-  ParameterVisitor() = default;
-  template <typename F>
-    requires std::invocable<F&, const std::string&, Tensor&>
-  ParameterVisitor(F f) : parameter(std::move(f)) {}  // NOLINT: a lambda is a visitor
-  void operator()(const std::string& name, Tensor& tensor) const {
-    if (parameter) parameter(name, tensor);
-  }
-};
+// Called with every parameter under its checkpoint name.
+using ParameterVisitor = std::function<void(const std::string& name, Tensor& parameter)>;
 
 struct Linear {
-  Tensor weight;                            // [out, in]
-  Tensor weight_scale;                      // [out], while `weight` is int8
-  Tensor bias;                              // [out], undefined: none
-  std::optional<ops::PackedWeight> packed;  // inference only: stands in for `weight`, which is then undefined
+  Tensor weight;  // [out, in]
+  Tensor bias;    // [out], undefined: none
 
   Linear() = default;
   Linear(int64_t in, int64_t out, bool with_bias, const at::TensorOptions& options);
   Tensor operator()(const Tensor& x) const;
-  int64_t num_inputs() const { return packed ? packed->num_inputs : weight.size(1); }
-  int64_t num_outputs() const { return packed ? packed->num_outputs : weight.size(0); }
-  // The weights from row `first` on, and the bias, as kernels take them.
-  kernels::WeightMatrix matrix(int64_t first = 0) const;
-  const float* bias_data(int64_t first = 0) const;
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
 };
 

@@ -1,0 +1,131 @@
+#include "engine/cpu_engine.h"
+
+#include <fmt/format.h>
+
+namespace pmnet {
+
+NormWeights read_norm(const EngineWeights& weights, const std::string& prefix, double eps) {
+  return {weights.read_float(prefix + ".weight"), static_cast<float>(eps)};
+}
+
+Projection read_projection(const EngineWeights& weights, const std::string& prefix, bool with_bias) {
+  return {weights.read_packed(prefix + ".weight"), with_bias ? weights.read_float(prefix + ".bias") : Tensor()};
+}
+
+AttentionWeights read_attention(const EngineWeights& weights, const std::string& layer, bool with_bias, bool norm_heads,
+                                double eps) {
+  AttentionWeights w;
+  const std::string attention = layer + ".self_attn";
+  w.norm = read_norm(weights, layer + ".input_layernorm", eps);
+  w.q = read_projection(weights, attention + ".q_proj", with_bias);
+  w.k = read_projection(weights, attention + ".k_proj", with_bias);
+  w.v = read_projection(weights, attention + ".v_proj", with_bias);
+  w.o = read_projection(weights, attention + ".o_proj", with_bias);
+  w.q_norm.eps = w.k_norm.eps = static_cast<float>(eps);
+  if (norm_heads) {
+    w.q_norm = read_norm(weights, attention + ".q_norm", eps);
+    w.k_norm = read_norm(weights, attention + ".k_norm", eps);
+  }
+  return w;
+}
+
+MlpWeights read_mlp(const EngineWeights& weights, const std::string& layer, bool with_bias, double eps) {
+  return {.norm = read_norm(weights, layer + ".post_attention_layernorm", eps),
+          .gate = read_projection(weights, layer + ".mlp.gate_proj", with_bias),
+          .up = read_projection(weights, layer + ".mlp.up_proj", with_bias),
+          .down = read_projection(weights, layer + ".mlp.down_proj", with_bias)};
+}
+
+CpuEngine::CpuEngine(const EngineWeights& weights, const std::string& embedding, const std::string& norm, double eps,
+                     bool tied)
+    : Engine(weights), embedding_(weights.read_float(embedding)), norm_(read_norm(weights, norm, eps)) {
+  head_weight_ = tied ? embedding_ : weights.read_float("lm_head.weight");
+  head_.weight = pack_weight({head_weight_});
+}
+
+// Activations for the time of one pass: those of an earlier one if some are idle.
+class CpuEngine::Lease {
+ public:
+  explicit Lease(const CpuEngine& engine) : engine_(engine) {
+    const std::lock_guard lock(engine_.idle_mutex_);
+    if (engine_.idle_.empty()) {
+      leased_ = std::make_unique<Activations>();
+    } else {
+      leased_ = std::move(engine_.idle_.back());
+      engine_.idle_.pop_back();
+    }
+  }
+  ~Lease() {
+    const std::lock_guard lock(engine_.idle_mutex_);
+    engine_.idle_.push_back(std::move(leased_));
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  Activations& operator*() const { return *leased_; }
+
+ private:
+  const CpuEngine& engine_;
+  std::unique_ptr<Activations> leased_;
+};
+
+void CpuEngine::embed(Pass& pass, const Tensor& ids) const {
+  const int64_t d = width();
+  float* x = pass.a.x.resize(pass.n * d);
+  for (int64_t b = 0; b < pass.batch(); ++b) {
+    const int64_t* row = ids.const_data_ptr<int64_t>() + b * ids.size(1);
+    for (int64_t t = 0; t < pass.tokens(b); ++t)
+      std::copy_n(embedding_.const_data_ptr<float>() + row[t] * d, d, x + (pass.a.first[b] + t) * d);
+  }
+}
+
+Tensor CpuEngine::run(const Tensor& ids, EngineState* state, const PassOptions& options) const {
+  const int64_t B = ids.size(0), T = ids.size(1), d = width();
+  const Lease lease(*this);
+  Activations& a = *lease;
+  a.first.assign(1, 0);
+  for (int64_t b = 0; b < B; ++b)
+    a.first.push_back(a.first.back() + (options.lengths ? (*options.lengths)[b].item<int64_t>() : T));
+  const int64_t n = a.first.back();
+  EngineState of_this_pass;
+  if (state == nullptr) of_this_pass = initial_state(B);
+  const Workers workers = n * vectors_per_token() <= kMaxGemvRows ? Workers::from_pool() : Workers::from_regions();
+  Pass pass{workers, a, state ? *state : of_this_pass, state != nullptr, options.trace, n, T};
+
+  Tensor hidden = n == B * T ? at::empty({B, T, d}, at::kFloat) : at::zeros({B, T, d}, at::kFloat);
+  if (n == 0) return hidden;
+  a.backup.clear();
+  a.next_ssm.clear();
+  try {
+    embed(pass, ids);
+    run_layers(pass);
+    normalize(pass, norm_);
+  } catch (...) {
+    a.backup.restore();
+    throw;
+  }
+  for (int64_t b = 0; b < B; ++b)
+    std::copy_n(a.normed.data() + a.first[b] * d, pass.tokens(b) * d, hidden.mutable_data_ptr<float>() + b * T * d);
+  for (int64_t b = 0; state != nullptr && b < B; ++b) {
+    if (pass.tokens(b) == 0) continue;
+    SequenceState& sequence = (*state)[b];
+    sequence.position += pass.tokens(b);
+    for (KvWindow& window : sequence.attention) window.commit();
+    if (!sequence.ssm.empty()) sequence.ssm = std::move(a.next_ssm[b]);
+  }
+  return hidden;
+}
+
+Tensor CpuEngine::logits(const Tensor& hidden) const {
+  const Tensor rows = hidden.contiguous();
+  std::vector<int64_t> shape = hidden.sizes().vec();
+  shape.back() = vocab_size();
+  Tensor out = at::empty(shape, at::kFloat);
+  const int64_t n = rows.numel() / width();
+  if (n == 0) return out;
+  const Lease lease(*this);
+  const Workers workers = n <= kMaxGemvRows ? Workers::from_pool() : Workers::from_regions();
+  (*lease).gemv.run(workers, {product(head_, n, rows.const_data_ptr<float>(), out.mutable_data_ptr<float>())});
+  return out;
+}
+
+}  // namespace pmnet
