@@ -1,7 +1,9 @@
-// What the CPU side of every op shares: when the fast path applies, how rows are spread over threads.
+// What every op shares: when the kernels apply, how rows are divided among threads, and the base of the hand-written
+// backward passes.
 #pragma once
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/TensorSubclassLikeUtils.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/library.h>
@@ -17,30 +19,71 @@ namespace pmnet::ops {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-inline bool fast_path(const Tensor& x) {
-  return current_implementation() == Implementation::kFast && x.scalar_type() == at::kFloat && x.device().is_cpu();
+// A dense tensor of this type in the memory of the CPU. Meta tensors, and tensors that only record what happens to them
+// (torch.compile, functorch), have no values to read.
+inline bool has_data(const Tensor& x, at::ScalarType type) {
+  return x.scalar_type() == type && x.device().is_cpu() && !at::isTensorSubclassLike(x);
 }
+inline bool has_data(const OptTensor& x, at::ScalarType type) { return !x || has_data(*x, type); }
+
+// Whether the kernels apply: all floating-point inputs of an op are float32 on the CPU, and the caller did not choose
+// the reference.
+template <typename... T>
+bool use_kernels(const T&... inputs) {
+  return current_implementation() == Implementation::kFast && (has_data(inputs, at::kFloat) && ...);
+}
+
+// Whether autograd will ask for gradients of any of these: only then is it worth keeping intermediate results.
+template <typename... T>
+bool needs_gradient(const T&... inputs) {
+  const auto wants = [](const OptTensor& x) { return x && x->requires_grad(); };
+  return at::GradMode::is_enabled() && (wants(inputs) || ...);
+}
+
+// Indices are int64 and below `limit`; a negative one marks padding. Kernels read through them without another check.
+void check_indices(const char* op, const char* name, const Tensor& indices, int64_t limit);
 
 inline Tensor or_undefined(const OptTensor& x) { return x.value_or(Tensor()); }
+inline Tensor contiguous_or_undefined(const OptTensor& x) { return x ? x->contiguous() : Tensor(); }
 
-template <typename T>
-const T* data_or_null(const Tensor& x) {
-  return x.defined() ? x.const_data_ptr<T>() : nullptr;
+// A pointer `offset` elements into a contiguous tensor; null if the tensor is undefined.
+template <typename T = float>
+const T* data_at(const Tensor& x, int64_t offset = 0) {
+  return x.defined() ? x.const_data_ptr<T>() + offset : nullptr;
+}
+template <typename T = float>
+T* mutable_data_at(const Tensor& x, int64_t offset = 0) {
+  return x.mutable_data_ptr<T>() + offset;
 }
 
-// Rows are cut into at most kRanges pieces, whatever the number of threads: partial sums kept per piece and added in
-// order give the same bits on any number of threads.
+// Gradients that raise an error when somebody differentiates them again.
+variable_list forbid_second_derivative(const char* op, variable_list gradients);
+
+// An op whose backward pass is written by hand. Op has kName, forward(ctx, ...) and gradients(ctx, grads). Kernels
+// build no graph of the backward pass; without the error, second derivatives would be silently wrong.
+template <class Op>
+struct KernelFunction : torch::autograd::Function<Op> {
+  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+    const bool create_graph = at::GradMode::is_enabled();
+    const at::NoGradGuard no_graph;
+    variable_list gradients = Op::gradients(ctx, std::move(grads));
+    return create_graph ? forbid_second_derivative(Op::kName, std::move(gradients)) : gradients;
+  }
+};
+
+// Rows are divided into at most kRanges ranges, independently of the number of threads: partial sums kept per range and
+// added in order give the same bits on any number of threads.
 constexpr int64_t kRanges = 16;
 
-inline int64_t num_ranges(int64_t rows, int64_t rows_worth_a_task) {
-  return std::clamp<int64_t>(rows / std::max<int64_t>(rows_worth_a_task, 1), 1, kRanges);
+inline int64_t num_ranges(int64_t rows, int64_t min_rows_per_range) {
+  return std::clamp<int64_t>(rows / std::max<int64_t>(min_rows_per_range, 1), 1, kRanges);
 }
 
-// body(piece, begin, end) for every piece.
+// body(range, begin, end) for every range of rows.
 template <typename Body>
-void for_each_range(int64_t rows, int64_t pieces, const Body& body) {
-  at::parallel_for(0, pieces, /*grain_size=*/1, [&](int64_t first, int64_t last) {
-    for (int64_t piece = first; piece < last; ++piece) body(piece, rows * piece / pieces, rows * (piece + 1) / pieces);
+void for_each_range(int64_t rows, int64_t ranges, const Body& body) {
+  at::parallel_for(0, ranges, /*grain_size=*/1, [&](int64_t first, int64_t last) {
+    for (int64_t range = first; range < last; ++range) body(range, rows * range / ranges, rows * (range + 1) / ranges);
   });
 }
 

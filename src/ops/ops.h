@@ -105,7 +105,7 @@ struct SegmentedScanResult {
 // initial [B,G,N,M]. grad_scale [B,G] multiplies the gradient of delta: 1/sqrt(s) for segment-aware normalisation
 // (absent: 1). `unconstrained` sums in floating point without wrapping: the result has no turns, only angles. Turns
 // cannot represent NaN or infinity: without gradients such an increment is an error; with gradients the value is
-// arbitrary and the gradient is NaN.
+// arbitrary and the gradient is not finite.
 SegmentedScanResult segmented_scan(const Tensor& weights, const Tensor& update, const Tensor& group, int64_t num_groups,
                                    const Phases& path, const Phases& initial, const OptTensor& grad_scale,
                                    bool unconstrained);

@@ -1,61 +1,69 @@
+#include "ops/rms_norm.h"
+
 #include "kernels/rms_norm.h"
 
-#include "ops/common.h"
-#include "ops/reference.h"
-
 namespace pmnet::ops {
+
+RmsNormRows rms_norm_rows(const Tensor& x, const Tensor& weight, double eps) {
+  const int64_t width = x.size(-1), rows = width == 0 ? 0 : x.numel() / width;
+  const int64_t min_rows = 4096 / std::max<int64_t>(width, 1) + 1;  // about 4,096 floats are worth a task
+  const RmsNormRows out{at::empty_like(x), at::empty({rows}, x.options())};
+  for_each_range(rows, num_ranges(rows, min_rows), [&](int64_t, int64_t begin, int64_t end) {
+    kernels::rms_norm(end - begin, width, data_at(x, begin * width), data_at(weight), eps,
+                      mutable_data_at(out.y, begin * width), mutable_data_at(out.inverse_rms, begin));
+  });
+  return out;
+}
+
+RmsNormGradients rms_norm_rows_backward(const Tensor& x, const Tensor& weight, const Tensor& inverse_rms,
+                                        const Tensor& grad_y) {
+  const int64_t width = x.size(-1), rows = inverse_rms.size(0), ranges = num_ranges(rows, 16);
+  // The gradient of the weight is a sum over rows: one partial sum per range, added in a fixed order.
+  const Tensor grad_x = at::empty_like(x), grad_weight = at::zeros({ranges, width}, x.options());
+  for_each_range(rows, ranges, [&](int64_t range, int64_t begin, int64_t end) {
+    const int64_t at = begin * width;
+    kernels::rms_norm_backward(end - begin, width, data_at(x, at), data_at(weight), data_at(inverse_rms, begin),
+                               data_at(grad_y, at), mutable_data_at(grad_x, at),
+                               mutable_data_at(grad_weight, range * width));
+  });
+  return {grad_x, grad_weight.sum(0)};
+}
+
+void check_rms_norm(const char* op, const Tensor& x, const Tensor& weight) {
+  TORCH_CHECK(x.dim() >= 1 && weight.dim() == 1 && weight.size(0) == x.size(-1), op, ": x ", x.sizes(),
+              " and the weight of the norm ", weight.sizes(), " do not fit; expected [..., width] and [width]");
+}
+
+Tensor rms_norm_reference(const Tensor& x, const Tensor& weight, double eps) {
+  return weight * (x * at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + eps));
+}
+
 namespace {
 
-struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
-  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& weight, double eps) {
-    const Tensor x = x_in.contiguous();
-    const int64_t width = x.size(-1), rows = width == 0 ? 0 : x.numel() / width;
-    Tensor y = at::empty_like(x), inverse_rms = at::empty({rows}, x.options());
-    for_each_range(rows, num_ranges(rows, 4096 / std::max<int64_t>(width, 1) + 1),
-                   [&, w = weight.contiguous()](int64_t, int64_t begin, int64_t end) {
-                     kernels::rms_norm(end - begin, width, x.const_data_ptr<float>() + begin * width,
-                                       w.const_data_ptr<float>(), eps, y.mutable_data_ptr<float>() + begin * width,
-                                       inverse_rms.mutable_data_ptr<float>() + begin);
-                   });
-    ctx->save_for_backward({x, weight, inverse_rms});
-    return y;
+struct RmsNorm : KernelFunction<RmsNorm> {
+  static constexpr const char* kName = "rms_norm";
+
+  static Tensor forward(AutogradContext* ctx, const Tensor& x_in, const Tensor& weight_in, double eps) {
+    const Tensor x = x_in.contiguous(), weight = weight_in.contiguous();
+    const RmsNormRows out = rms_norm_rows(x, weight, eps);
+    ctx->save_for_backward({x, weight, out.inverse_rms});
+    return out.y;
   }
 
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
-    const Tensor &x = saved[0], weight = saved[1].contiguous(), &inverse_rms = saved[2];
-    const Tensor grad = grads[0].contiguous();
-    const int64_t width = x.size(-1), rows = inverse_rms.size(0), pieces = num_ranges(rows, 16);
-    Tensor grad_x = at::empty_like(x), grad_weight = at::zeros({pieces, width}, x.options());
-    for_each_range(rows, pieces, [&](int64_t piece, int64_t begin, int64_t end) {
-      const int64_t at = begin * width;
-      kernels::rms_norm_backward(end - begin, width, x.const_data_ptr<float>() + at, weight.const_data_ptr<float>(),
-                                 inverse_rms.const_data_ptr<float>() + begin, grad.const_data_ptr<float>() + at,
-                                 grad_x.mutable_data_ptr<float>() + at,
-                                 grad_weight.mutable_data_ptr<float>() + piece * width);
-    });
-    return {grad_x, grad_weight.sum(0), {}};
+    const auto [grad_x, grad_weight] = rms_norm_rows_backward(saved[0], saved[1], saved[2], grads[0].contiguous());
+    return {grad_x, grad_weight, {}};
   }
 };
-
-Tensor rms_norm_cpu(const Tensor& x, const Tensor& weight, double eps) {
-  return fast_path(x) ? RmsNormFunction::apply(x, weight, eps) : reference::rms_norm(x, weight, eps);
-}
 
 }  // namespace
 
 Tensor rms_norm(const Tensor& x, const Tensor& weight, double eps) {
-  TORCH_CHECK(weight.dim() == 1 && weight.size(0) == x.size(-1), "rms_norm: weight has shape ", weight.sizes(),
-              ", expected [", x.size(-1), "], the last dimension of x");
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("pmnet::rms_norm", "").typed<decltype(rms_norm)>();
-  return op.call(x, weight, eps);
+  check_rms_norm("rms_norm", x, weight);
+  return use_kernels(x, weight) ? RmsNorm::apply(x, weight, eps) : rms_norm_reference(x, weight, eps);
 }
 
-TORCH_LIBRARY_FRAGMENT(pmnet, m) { m.def("rms_norm(Tensor x, Tensor weight, float eps) -> Tensor"); }
-TORCH_LIBRARY_IMPL(pmnet, CompositeImplicitAutograd, m) { m.impl("rms_norm", reference::rms_norm); }
-// A CPU kernel switches the composite's gradient off on CPU, so the two below always come together.
-TORCH_LIBRARY_IMPL(pmnet, CPU, m) { m.impl("rms_norm", rms_norm_cpu); }
-TORCH_LIBRARY_IMPL(pmnet, AutogradCPU, m) { m.impl("rms_norm", rms_norm_cpu); }
+TORCH_LIBRARY_FRAGMENT(pmnet, m) { m.def("rms_norm(Tensor x, Tensor weight, float eps) -> Tensor", rms_norm); }
 
 }  // namespace pmnet::ops

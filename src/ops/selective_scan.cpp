@@ -1,24 +1,39 @@
 #include "kernels/selective_scan.h"
 
 #include "ops/channel_slabs.h"
-#include "ops/reference.h"
 
 namespace pmnet::ops {
 namespace {
 
+std::tuple<Tensor, Tensor> reference(const Tensor& u, const Tensor& delta, const Tensor& a, const Tensor& b,
+                                     const Tensor& c, const Tensor& d, const Tensor& z, const OptTensor& initial) {
+  const int64_t B = u.size(0), T = u.size(1);
+  Tensor h = initial ? *initial : at::zeros({B, a.size(0), a.size(1)}, u.options());
+  std::vector<Tensor> outputs;
+  for (int64_t t = 0; t < T; ++t) {
+    const Tensor dt = delta.select(1, t).unsqueeze(-1);                                        // [B,E,1]
+    h = (dt * a).exp() * h + dt * b.select(1, t).unsqueeze(1) * u.select(1, t).unsqueeze(-1);  // [B,E,S]
+    outputs.push_back((h * c.select(1, t).unsqueeze(1)).sum(-1) + d * u.select(1, t));         // [B,E]
+  }
+  const Tensor y = outputs.empty() ? at::zeros_like(u) : at::stack(outputs, 1);
+  return {y * at::silu(z), h};
+}
+
 kernels::ScanInputs inputs_of_row(int64_t row, const Tensor& u, const Tensor& delta, const Tensor& a, const Tensor& b,
                                   const Tensor& c, const Tensor& d, const Tensor& z) {
   const int64_t T = u.size(1), E = u.size(2), S = a.size(1);
-  return {.u = u.const_data_ptr<float>() + row * T * E,
-          .delta = delta.const_data_ptr<float>() + row * T * E,
-          .a = a.const_data_ptr<float>(),
-          .b = b.const_data_ptr<float>() + row * T * S,
-          .c = c.const_data_ptr<float>() + row * T * S,
-          .d = d.const_data_ptr<float>(),
-          .z = z.const_data_ptr<float>() + row * row_stride(z)};
+  return {.u = data_at(u, row * T * E),
+          .delta = data_at(delta, row * T * E),
+          .a = data_at(a),
+          .b = data_at(b, row * T * S),
+          .c = data_at(c, row * T * S),
+          .d = data_at(d),
+          .z = data_at(z, row * row_stride(z))};
 }
 
-struct SelectiveScanFunction : torch::autograd::Function<SelectiveScanFunction> {
+struct SelectiveScan : KernelFunction<SelectiveScan> {
+  static constexpr const char* kName = "selective_scan";
+
   static variable_list forward(AutogradContext* ctx, const Tensor& u_in, const Tensor& delta_in, const Tensor& a_in,
                                const Tensor& b_in, const Tensor& c_in, const Tensor& d_in, const Tensor& z_in,
                                const OptTensor& initial, bool keep_states) {
@@ -29,16 +44,16 @@ struct SelectiveScanFunction : torch::autograd::Function<SelectiveScanFunction> 
     Tensor state = initial ? initial->clone(at::MemoryFormat::Contiguous) : at::zeros({B, E, S}, u.options());
     for_each_slab(B, E, T * S * kSlabChannels, [&](int64_t row, int64_t, int64_t begin, int64_t end) {
       kernels::selective_scan({T, E, S, z.stride(1), begin, end}, inputs_of_row(row, u, delta, a, b, c, d, z),
-                              state.mutable_data_ptr<float>() + row * E * S,
-                              keep_states ? kept.mutable_data_ptr<float>() + row * blocks * S * E : nullptr,
-                              y.mutable_data_ptr<float>() + row * T * E);
+                              mutable_data_at(state, row * E * S),
+                              keep_states ? mutable_data_at(kept, row * blocks * S * E) : nullptr,
+                              mutable_data_at(y, row * T * E));
     });
     ctx->saved_data["has_initial"] = initial.has_value();
     if (keep_states) ctx->save_for_backward({u, delta, a, b, c, d, z, kept});
     return {y, state};
   }
 
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
+  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     const Tensor &u = saved[0], &delta = saved[1], &a = saved[2], &b = saved[3], &c = saved[4], &d = saved[5],
                  &z = saved[6], &kept = saved[7];
@@ -52,30 +67,20 @@ struct SelectiveScanFunction : torch::autograd::Function<SelectiveScanFunction> 
     for_each_slab(B, E, T * S * kSlabChannels, [&](int64_t row, int64_t slab, int64_t begin, int64_t end) {
       const int64_t steps = row * T * E, shared = (slab * B + row) * T * S;
       kernels::selective_scan_backward({T, E, S, z.stride(1), begin, end}, inputs_of_row(row, u, delta, a, b, c, d, z),
-                                       kept.const_data_ptr<float>() + row * blocks * S * E,
-                                       grad_y.const_data_ptr<float>() + steps,
-                                       grad_state.mutable_data_ptr<float>() + row * E * S,
-                                       {.u = grad_u.mutable_data_ptr<float>() + steps,
-                                        .delta = grad_delta.mutable_data_ptr<float>() + steps,
-                                        .a = grad_a.mutable_data_ptr<float>() + row * E * S,
-                                        .b = grad_b.mutable_data_ptr<float>() + shared,
-                                        .c = grad_c.mutable_data_ptr<float>() + shared,
-                                        .d = grad_d.mutable_data_ptr<float>() + row * E,
-                                        .z = grad_z.mutable_data_ptr<float>() + steps});
+                                       data_at(kept, row * blocks * S * E), data_at(grad_y, steps),
+                                       mutable_data_at(grad_state, row * E * S),
+                                       {.u = mutable_data_at(grad_u, steps),
+                                        .delta = mutable_data_at(grad_delta, steps),
+                                        .a = mutable_data_at(grad_a, row * E * S),
+                                        .b = mutable_data_at(grad_b, shared),
+                                        .c = mutable_data_at(grad_c, shared),
+                                        .d = mutable_data_at(grad_d, row * E),
+                                        .z = mutable_data_at(grad_z, steps)});
     });
     if (!ctx->saved_data["has_initial"].toBool()) grad_state.reset();
     return {grad_u, grad_delta, grad_a.sum(0), grad_b.sum(0), grad_c.sum(0), grad_d.sum(0), grad_z, grad_state, {}};
   }
 };
-
-std::tuple<Tensor, Tensor> selective_scan_cpu(const Tensor& u, const Tensor& delta, const Tensor& a, const Tensor& b,
-                                              const Tensor& c, const Tensor& d, const Tensor& z,
-                                              const OptTensor& initial) {
-  if (!fast_path(u)) return reference::selective_scan(u, delta, a, b, c, d, z, initial);
-  const bool keep_states = torch::autograd::compute_requires_grad(u, delta, a, b, c, d, z, initial);
-  const auto out = SelectiveScanFunction::apply(u, delta, a, b, c, d, z, initial, keep_states);
-  return {out[0], out[1]};
-}
 
 }  // namespace
 
@@ -89,20 +94,24 @@ SelectiveScanResult selective_scan(const Tensor& u, const Tensor& delta, const T
   TORCH_CHECK(b.sizes() == shared && c.sizes() == shared && (!initial || initial->sizes() == state),
               "selective_scan: b ", b.sizes(), ", c ", c.sizes(), ", initial ",
               initial ? initial->sizes() : at::IntArrayRef(), " do not fit; expected ", shared, " twice and ", state);
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("pmnet::selective_scan", "")
-                             .typed<decltype(reference::selective_scan)>();
-  const auto [output, final_state] = op.call(u, delta, a, b, c, d, z, initial);
-  return {output, final_state};
+  if (!use_kernels(u, delta, a, b, c, d, z, initial)) {
+    const auto [output, final_state] = reference(u, delta, a, b, c, d, z, initial);
+    return {output, final_state};
+  }
+  const auto out =
+      SelectiveScan::apply(u, delta, a, b, c, d, z, initial, needs_gradient(u, delta, a, b, c, d, z, initial));
+  return {out[0], out[1]};
 }
 
 TORCH_LIBRARY_FRAGMENT(pmnet, m) {
   m.def(
       "selective_scan(Tensor u, Tensor delta, Tensor a, Tensor b, Tensor c, Tensor d, Tensor z, Tensor? initial) "
-      "-> (Tensor, Tensor)");
+      "-> (Tensor, Tensor)",
+      [](const Tensor& u, const Tensor& delta, const Tensor& a, const Tensor& b, const Tensor& c, const Tensor& d,
+         const Tensor& z, const OptTensor& initial) {
+        const SelectiveScanResult out = selective_scan(u, delta, a, b, c, d, z, initial);
+        return std::tuple(out.output, out.final_state);
+      });
 }
-TORCH_LIBRARY_IMPL(pmnet, CompositeImplicitAutograd, m) { m.impl("selective_scan", reference::selective_scan); }
-TORCH_LIBRARY_IMPL(pmnet, CPU, m) { m.impl("selective_scan", selective_scan_cpu); }
-TORCH_LIBRARY_IMPL(pmnet, AutogradCPU, m) { m.impl("selective_scan", selective_scan_cpu); }
 
 }  // namespace pmnet::ops

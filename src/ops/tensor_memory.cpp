@@ -24,7 +24,7 @@ constexpr size_t kSlab = size_t{32} << 20;
 
 size_t rounded(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Maps a block that starts a huge page; what was mapped around it only to get there is given back.
+// Maps a block aligned to a huge page: maps one huge page more than needed and unmaps what lies before and behind.
 char* map_block(size_t bytes) {
   const size_t mapped = bytes + kHugePage;
   void* raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -34,13 +34,13 @@ char* map_block(size_t bytes) {
   if (block > begin) munmap(begin, block - begin);
   char *end = begin + mapped, *used = block + bytes;
   if (end > used) munmap(used, end - used);
-  madvise(block, bytes, MADV_HUGEPAGE);  // a wish: without it everything works, with smaller pages
+  madvise(block, bytes, MADV_HUGEPAGE);  // advice only: on failure the block has small pages
   return block;
 }
 
-// Tensors smaller than a huge page, next to each other in slabs of them: the weights of a small model and the keys of a
-// window would otherwise lie on thousands of small pages, and reading them would wait for their addresses. Pieces are
-// used again for sizes that round to the same and are never unmapped.
+// Tensors smaller than a huge page, side by side in slabs of huge pages: the weights of a small model and the KV cache
+// of a window would otherwise lie on thousands of small pages, and reading them would miss the TLB. Pieces are reused
+// for requests that round to the same size and are never unmapped.
 class Slabs {
  public:
   // At most an eighth more than was asked for.
@@ -113,25 +113,34 @@ class BlockAllocator final : public c10::Allocator {
 
   char* take(size_t size) {
     const std::lock_guard lock(mutex_);
-    in_use_ += size;
+    char* block = take_waiting(size);
+    if (block == nullptr) block = map_new(size);
+    if (block == nullptr) throw std::bad_alloc();
+    in_use_ += size;  // counted only now: a refused request must not raise the limit of the cache
     most_in_use_ = std::max(most_in_use_, in_use_);
+    return block;
+  }
+
+  char* take_waiting(size_t size) {
     const auto same = [&](const Waiting& w) { return w.size == size; };
-    if (const auto found = std::find_if(waiting_.begin(), waiting_.end(), same); found != waiting_.end()) {
-      char* block = found->block;
-      waiting_bytes_ -= size;
-      waiting_.erase(found);
-      return block;
-    }
-    // Sizes change, with the length of a text say: the blocks that have waited longest make room for the new ones.
-    while (!waiting_.empty() && in_use_ + waiting_bytes_ > most_in_use_ + most_in_use_ / 32) drop_oldest();
+    const auto found = std::find_if(waiting_.begin(), waiting_.end(), same);
+    if (found == waiting_.end()) return nullptr;
+    char* block = found->block;
+    waiting_bytes_ -= size;
+    waiting_.erase(found);
+    return block;
+  }
+
+  // Sizes change, for example with the length of a text: the blocks that have waited longest are unmapped to make room.
+  char* map_new(size_t size) {
+    const size_t most = std::max(most_in_use_, in_use_ + size);
+    while (!waiting_.empty() && in_use_ + size + waiting_bytes_ > most + most / 32) drop_oldest();
     char* block = map_block(size);
     while (block == nullptr && !waiting_.empty()) {
       drop_oldest();
       block = map_block(size);
     }
-    if (block != nullptr) return block;
-    in_use_ -= size;
-    throw std::bad_alloc();
+    return block;
   }
 
   void drop_oldest() {

@@ -1,3 +1,4 @@
+// Conversion between angles in radians and exact turns, in plain ATen.
 #include <ATen/ATen.h>
 
 #include <numbers>

@@ -31,12 +31,12 @@ TEST(RmsNorm, ARowOfZerosStaysFinite) {
 TEST(RmsNorm, NamesTheExpectedWeight) { EXPECT_THROW(rms_norm(at::zeros({2, 3}), at::ones({4}), kEps), c10::Error); }
 
 // x [B,T,A,Dh], rotary tables for each row or for all.
-struct RotateCase {
+struct RotaryCase {
   int64_t batch, time, heads, width;
   bool norm, shared_table;
 };
 
-void check_rotation(const RotateCase& c, bool derivative) {
+void check_rotary(const RotaryCase& c, bool derivative) {
   SCOPED_TRACE(
       fmt::format("B{} T{} A{} Dh{} norm {} shared {}", c.batch, c.time, c.heads, c.width, c.norm, c.shared_table));
   Random random(3);
@@ -53,13 +53,13 @@ void check_rotation(const RotateCase& c, bool derivative) {
 
 TEST(Rotary, AgreesOnAwkwardShapes) {
   for (const bool norm : {true, false}) {
-    for (const int64_t width : {2, 4, 6, 14, 16, 18, 34, 64}) check_rotation({2, 5, 3, width, norm, false}, false);
-    for (const int64_t time : {0, 1, 2, 33}) check_rotation({2, time, 1, 10, norm, true}, false);
+    for (const int64_t width : {2, 4, 6, 14, 16, 18, 34, 64}) check_rotary({2, 5, 3, width, norm, false}, false);
+    for (const int64_t time : {0, 1, 2, 33}) check_rotary({2, time, 1, 10, norm, true}, false);
   }
 }
 
 TEST(Rotary, GradientIsTheDerivative) {
-  for (const bool norm : {true, false}) check_rotation({2, 2, 2, 6, norm, false}, true);
+  for (const bool norm : {true, false}) check_rotary({2, 2, 2, 6, norm, false}, true);
 }
 
 // Weights near one let the backward pass work from the output; one of zero does not.

@@ -17,7 +17,7 @@ Tensor groups_of(const ScanCase& c, Random& random) {
   return random.integers(c.which == Groups::kWithPadding ? -1 : 0, c.groups, {c.batch, c.time});
 }
 
-void check(const ScanCase& c, bool derivative = false) {
+void check_scan(const ScanCase& c, bool derivative = false) {
   SCOPED_TRACE(fmt::format("B{} T{} G{} N{} M{} groups {} path {} initial {} scaled {} unconstrained {}", c.batch,
                            c.time, c.groups, c.slots, c.size, static_cast<int>(c.which), c.path, c.initial, c.scaled,
                            c.unconstrained));
@@ -43,42 +43,42 @@ void check(const ScanCase& c, bool derivative = false) {
 }
 
 TEST(SegmentedScan, AgreesOnAwkwardShapes) {
-  for (const int64_t size : {1, 2, 7, 8, 9, 63, 65, 130}) check({.size = size});
-  for (const int64_t slots : {1, 2, 3, 4, 5}) check({.slots = slots});
-  for (const int64_t time : {0, 1, 2, 200}) check({.time = time});
-  check({.batch = 0});
-  check({.groups = 1});
-  check({.groups = 50});
-  check({.which = Groups::kAllInOne});
-  check({.which = Groups::kWithPadding});
-  check({.which = Groups::kAllPadding});
+  for (const int64_t size : {1, 2, 7, 8, 9, 63, 65, 130}) check_scan({.size = size});
+  for (const int64_t slots : {1, 2, 3, 4, 5}) check_scan({.slots = slots});
+  for (const int64_t time : {0, 1, 2, 200}) check_scan({.time = time});
+  check_scan({.batch = 0});
+  check_scan({.groups = 1});
+  check_scan({.groups = 50});
+  check_scan({.which = Groups::kAllInOne});
+  check_scan({.which = Groups::kWithPadding});
+  check_scan({.which = Groups::kAllPadding});
 }
 
 TEST(SegmentedScan, AgreesWithoutPathOrInitialState) {
   for (const int64_t time : {0, 1, 20}) {
-    check({.time = time, .path = false});
-    check({.time = time, .initial = false});
-    check({.time = time, .path = false, .initial = false});
+    check_scan({.time = time, .path = false});
+    check_scan({.time = time, .initial = false});
+    check_scan({.time = time, .path = false, .initial = false});
   }
 }
 
 TEST(SegmentedScan, AgreesWithScaledGradients) {
-  check({.scaled = true});
-  check({.time = 60, .which = Groups::kWithPadding, .scaled = true});
+  check_scan({.scaled = true});
+  check_scan({.time = 60, .which = Groups::kWithPadding, .scaled = true});
 }
 
 TEST(SegmentedScan, AgreesUnconstrained) {
-  check({.unconstrained = true});
-  check({.which = Groups::kWithPadding, .scaled = true, .unconstrained = true});
+  check_scan({.unconstrained = true});
+  check_scan({.which = Groups::kWithPadding, .scaled = true, .unconstrained = true});
 }
 
 TEST(SegmentedScan, GradientIsTheDerivative) {
-  check({.time = 5, .size = 2}, /*derivative=*/true);
-  check({.time = 5, .size = 2, .which = Groups::kAllInOne}, true);
-  check({.time = 5, .size = 2, .which = Groups::kWithPadding, .path = false}, true);
-  check({.time = 3, .groups = 7, .size = 2, .initial = false}, true);
-  check({.time = 1, .groups = 1, .slots = 1, .size = 3}, true);
-  check({.time = 4, .size = 2, .unconstrained = true}, true);
+  check_scan({.time = 5, .size = 2}, /*derivative=*/true);
+  check_scan({.time = 5, .size = 2, .which = Groups::kAllInOne}, true);
+  check_scan({.time = 5, .size = 2, .which = Groups::kWithPadding, .path = false}, true);
+  check_scan({.time = 3, .groups = 7, .size = 2, .initial = false}, true);
+  check_scan({.time = 1, .groups = 1, .slots = 1, .size = 3}, true);
+  check_scan({.time = 4, .size = 2, .unconstrained = true}, true);
 }
 
 // Eq. 9: the gradient of what a token writes, and nothing else, is divided by sqrt(s).

@@ -57,8 +57,11 @@ TEST(TensorMemory, IsUsedAgainAndNeverExceedsWhatWasNeededAtOnce) {
   for (int64_t i = 0; i < 100; ++i) EXPECT_TRUE(many[i].eq(i).all().item<bool>()) << i;
   EXPECT_EQ(tensor_memory().in_use, 0);
 
+  // A refused request leaves the limit of the cache as it was.
+  const int64_t most = tensor_memory().most_in_use;
   EXPECT_THROW(at::empty({int64_t{1} << 60}, at::kByte), std::exception);
   EXPECT_EQ(tensor_memory().in_use, 0);
+  EXPECT_EQ(tensor_memory().most_in_use, most);
 }
 
 }  // namespace

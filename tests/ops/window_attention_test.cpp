@@ -10,7 +10,7 @@ struct AttentionCase {
   double dropout = 0;
 };
 
-void check(const AttentionCase& c, bool derivative = false) {
+void check_window(const AttentionCase& c, bool derivative = false) {
   SCOPED_TRACE(fmt::format("B{} T{} S{} A{}/{} Dh{} w{} first_key {} dropout {}", c.batch, c.queries, c.keys, c.heads,
                            c.kv_heads, c.width, c.window, c.first_key.empty() ? -1 : c.first_key[0], c.dropout));
   Random random(c.queries + c.keys);
@@ -34,41 +34,43 @@ void check(const AttentionCase& c, bool derivative = false) {
 TEST(WindowAttention, AgreesForEveryWindow) {
   for (const int64_t window : {0, 1, 2, 7, 64, 128, 1000})
     for (const int64_t time : {1, 2, 3, 4, 5, 63, 64, 65, 130})
-      check({.queries = time, .keys = time, .window = window});
+      check_window({.queries = time, .keys = time, .window = window});
 }
 
 // Keys come in parts, and the highest score so far may be in any of them.
 TEST(WindowAttention, AgreesWithManyKeys) {
   for (const int64_t window : {0, 100, 192, 193, 300})
-    for (const int64_t time : {192, 193, 450}) check({.batch = 1, .queries = time, .keys = time, .window = window});
+    for (const int64_t time : {192, 193, 450})
+      check_window({.batch = 1, .queries = time, .keys = time, .window = window});
   for (const int64_t queries : {3, 70})
-    check({.queries = queries, .keys = 500, .window = 0, .first_key = {100, 400}, .dropout = 0.2});
+    check_window({.queries = queries, .keys = 500, .window = 0, .first_key = {100, 400}, .dropout = 0.2});
 }
 
 TEST(WindowAttention, AgreesForOddWidths) {
   for (const int64_t width : {1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 64})
-    for (const int64_t time : {3, 20}) check({.queries = time, .keys = time, .width = width, .window = 6});
+    for (const int64_t time : {3, 20}) check_window({.queries = time, .keys = time, .width = width, .window = 6});
 }
 
 TEST(WindowAttention, AgreesWithPastKeys) {
   for (const int64_t window : {0, 1, 4, 100}) {
     for (const int64_t queries : {1, 3, 4, 70}) {
-      check({.queries = queries, .keys = queries + 5, .window = window});
-      check({.queries = queries, .keys = queries + 5, .window = window, .first_key = {5, 2}});
-      check({.queries = queries, .keys = queries + 80, .window = window, .first_key = {0, 79}});
+      check_window({.queries = queries, .keys = queries + 5, .window = window});
+      check_window({.queries = queries, .keys = queries + 5, .window = window, .first_key = {5, 2}});
+      check_window({.queries = queries, .keys = queries + 80, .window = window, .first_key = {0, 79}});
     }
   }
 }
 
 TEST(WindowAttention, AgreesWithGroupedQueries) {
-  check({.queries = 9, .keys = 9, .heads = 6, .kv_heads = 2});
-  check({.queries = 70, .keys = 75, .heads = 4, .kv_heads = 1, .window = 66, .first_key = {1, 3}});
+  check_window({.queries = 9, .keys = 9, .heads = 6, .kv_heads = 2});
+  check_window({.queries = 70, .keys = 75, .heads = 4, .kv_heads = 1, .window = 66, .first_key = {1, 3}});
 }
 
 TEST(WindowAttention, AgreesWithDropout) {
-  check({.queries = 70, .keys = 75, .heads = 4, .kv_heads = 2, .window = 20, .first_key = {1, 3}, .dropout = 0.5});
-  check({.queries = 1, .keys = 40, .window = 0, .dropout = 0.3});
-  check({.queries = 600, .keys = 600, .heads = 1, .kv_heads = 1, .width = 3, .window = 0, .dropout = 0.1});
+  check_window(
+      {.queries = 70, .keys = 75, .heads = 4, .kv_heads = 2, .window = 20, .first_key = {1, 3}, .dropout = 0.5});
+  check_window({.queries = 1, .keys = 40, .window = 0, .dropout = 0.3});
+  check_window({.queries = 600, .keys = 600, .heads = 1, .kv_heads = 1, .width = 3, .window = 0, .dropout = 0.1});
 }
 
 TEST(WindowAttention, OneTokenWithoutGraphAgrees) {
@@ -88,15 +90,16 @@ TEST(WindowAttention, OneTokenWithoutGraphAgrees) {
 }
 
 TEST(WindowAttention, AgreesWithoutTokens) {
-  check({.queries = 0, .keys = 0});
-  check({.queries = 0, .keys = 4});
-  check({.batch = 0});
+  check_window({.queries = 0, .keys = 0});
+  check_window({.queries = 0, .keys = 4});
+  check_window({.batch = 0});
 }
 
 TEST(WindowAttention, GradientIsTheDerivative) {
-  check({.batch = 1, .width = 3}, /*derivative=*/true);
-  check({.queries = 3, .keys = 6, .heads = 2, .kv_heads = 1, .width = 2, .window = 0, .first_key = {2, 0}}, true);
-  check({.queries = 6, .keys = 6, .width = 2, .window = 0, .dropout = 0.4}, true);
+  check_window({.batch = 1, .width = 3}, /*derivative=*/true);
+  check_window({.queries = 3, .keys = 6, .heads = 2, .kv_heads = 1, .width = 2, .window = 0, .first_key = {2, 0}},
+               true);
+  check_window({.queries = 6, .keys = 6, .width = 2, .window = 0, .dropout = 0.4}, true);
 }
 
 TEST(WindowAttention, SurvivesHugeScores) {
