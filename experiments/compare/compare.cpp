@@ -1,131 +1,252 @@
 #include "experiments/compare/compare.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "config/costs.h"
+#include "data/stories.h"
+#include "experiments/framework/registry.h"
+#include "model/model_folder.h"
+#include "train/validation.h"
 
 namespace pmnet {
 
 namespace {
 
-constexpr double kMatched = 0.02;  // largest difference in parameters
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kTextsPart = "texts";
+constexpr uint64_t kTrainSeed = 1, kBookSeed = 2;  // of the synthetic stories
+constexpr double kMatched = 0.02;                  // largest difference in parameters
+
+struct TrainingTexts {
+  std::shared_ptr<const DocumentSet> train, held_out;
+  std::string fingerprint() const { return fmt::format("{:016x}-{:016x}", train->fingerprint, held_out->fingerprint); }
+};
+
+TrainingTexts open_texts(const CompareSettings& settings, const PartContext& context) {
+  CorpusSpec spec;
+  spec.read.text_field = settings.text_field;
+  spec.hold_out.by = HoldOut::By::kAuto;
+  spec.hold_out.fraction = settings.hold_out;
+  if (settings.text.empty()) {
+    spec.sources = {{{(context.folder_of(kTextsPart) / "stories.jsonl").string()}, 1}};
+    spec.read.text_field = "text";
+    spec.cache_folder = (context.folder_of(kTextsPart) / "cache").string();
+  } else {
+    spec.sources = {{settings.text, 1}};
+  }
+  Corpus corpus = open_corpus(spec);
+  return {std::make_shared<DocumentSet>(std::move(corpus.train)),
+          std::make_shared<DocumentSet>(std::move(corpus.held_out))};
+}
+
+// Bytes that mean nothing, to time a step with.
+Batch random_batch(int64_t rows, int64_t context) {
+  Batch batch;
+  batch.rows = rows;
+  batch.context = context;
+  for (int64_t i = 0; i < rows * (context + 1); ++i)
+    batch.ids.push_back(static_cast<int64_t>(splitmix64(static_cast<uint64_t>(i)) % 256));
+  batch.lengths.assign(rows, context);
+  batch.loss_mask.assign(rows * context, 1);
+  batch.continues.assign(rows, 0);
+  for (int64_t row = 0; row < rows; ++row) batch.sample_ids.push_back(row);
+  return batch;
+}
 
 }  // namespace
 
-CompareSettings::CompareSettings(Recipe recipe) {
-  switch (recipe) {
-    case Recipe::kPaper:  // 30M parameters, 0.5 billion bytes, 2,048 bytes of context; the rest is chosen
-      hidden = 256, intermediate = 512, layers = 12, heads = 6, head_dim = 64, memory = 256, read_heads = 4,
-      write_period = 3, window = 128, dropout = 0.1, accumulation = 8;
-      context = 2048, story_bytes = 2048, batch = 64, steps = 3815, warmup = 200, eval_every = 200, seeds = 1;
-      learning_rate = 1e-3, min_lr_ratio = 0.1, weight_decay = 0.1, eval_bytes = 2'097'152;
-      books.bytes = 131'072, books.documents = 30, attention_limit = 32'768;
-      break;
-    case Recipe::kCpu:  // half a million parameters, 16 bytes for each as in the paper, window and context a quarter
-      window = 32, init = 0.06, context = 512, story_bytes = 512, batch = 16, steps = 840, warmup = 50,
-      eval_every = 100;
-      seeds = 3, learning_rate = 2e-3, min_lr_ratio = 0.1, weight_decay = 0.1;
-      books.bytes = 32'768, books.documents = 12, attention_limit = 8192;
-      break;
-    case Recipe::kSmoke:
-      hidden = 32, intermediate = 48, layers = 2, heads = 2, head_dim = 16, memory = 24, read_heads = 1, init = 0.08,
-      write_period = 1, window = 8;
-      context = 64, story_bytes = 200, batch = 4, steps = 12, warmup = 2, eval_every = 6, seeds = 1;
-      eval_bytes = 512, learning_rate = 3e-3;
-      books.bytes = 1024, books.documents = 3, attention_limit = 512;
-      break;
-  }
-}
-
-void CompareSettings::visit(const Visitor& visitor) {
-  TaskSettings::visit(visitor);
-  visitor("text", &text, "Texts to train on; none: tales of our own");
-  visitor("text_field", &text_field, "Their field in JSONL, their column in Parquet");
-  visitor("hold_out", &hold_out, "Share of them that is held out, to keep the best weights by");
-  visitor("context", &context, "Bytes per sample");
-  visitor("story_bytes", &story_bytes, "Typical length of the tales");
-  visitor("eval_bytes", &eval_bytes, "Bytes of held-out text to look at");
-  visitor("accumulation", &accumulation, "Parts of a batch, so that it fits into memory");
-  visitor("dropout", &dropout, "Of attention probabilities");
-  visitor("attention_limit", &attention_limit, "Bytes of a document that the Transformer reads");
-  books.visit(visitor, "eval_text");
+void CompareSettings::list_fields(SettingsTable& table) {
+  TrainingSettings::list_fields(table);
+  table.add("text", &text, "Texts to train on; none: synthetic stories");
+  table.add("text_field", &text_field, "Their field in JSONL, their column in Parquet");
+  table.add("hold_out", &hold_out, "Share of them that is held out, to keep the best weights by",
+            Range{0, 1, true, true});
+  table.add("context", &context, "Bytes per sample", kPositive);
+  table.add("story_bytes", &story_bytes, "Typical length of the synthetic stories", from_to(100, 1e9));
+  table.add("eval_bytes", &eval_bytes, "Bytes of held-out text in each evaluation", kPositive);
+  table.add("attention_limit", &attention_limit, "Bytes of a document that the Transformer reads", kPositive);
+  books.list_fields(table, "eval_text");
 }
 
 std::vector<std::string> CompareSettings::problems() {
-  std::vector<std::string> found = TaskSettings::problems();
-  for (std::string& problem : books.problems("eval_text")) found.push_back(std::move(problem));
-  const auto positive = [&](const char* key, double value) {
-    if (!(value > 0)) found.push_back(fmt::format("{} is {}; it must be above 0", key, value));
-  };
-  positive("context", static_cast<double>(context));
-  positive("attention_limit", static_cast<double>(attention_limit));
-  positive("eval_bytes", static_cast<double>(eval_bytes));
-  if (accumulation < 1 || batch % accumulation != 0)
-    found.push_back(fmt::format("accumulation is {}; it must divide the batch of {}", accumulation, batch));
-  if (story_bytes < 100) found.push_back(fmt::format("story_bytes is {}; it must be 100 at least", story_bytes));
-  if (!(hold_out > 0 && hold_out < 1)) found.push_back(fmt::format("hold_out is {}; it must be in (0, 1)", hold_out));
-  if (!(dropout >= 0 && dropout < 1)) found.push_back(fmt::format("dropout is {}; it must be in [0, 1)", dropout));
-  if (text.empty() != books.text.empty())
-    found.push_back(fmt::format("{} is given and {} is not; give both, of different documents, or neither",
-                                text.empty() ? "eval_text" : "text", text.empty() ? "text" : "eval_text"));
-  if (books.bytes <= context)
-    found.push_back(
-        fmt::format("bytes is {}, which is within the trained context of {}; it must be longer", books.bytes, context));
+  std::vector<std::string> found = TrainingSettings::problems();
+  require(found, learning_rates.size() <= 1, "lr has several values; the comparison takes one");
+  require(found, text.empty() == books.text.empty(),
+          fmt::format("{} is given and {} is not; give both, of different documents, or neither",
+                      text.empty() ? "eval_text" : "text", text.empty() ? "text" : "eval_text"));
+  require(
+      found, books.bytes > context,
+      fmt::format("bytes is {}, which is within the trained context of {}; it must be longer", books.bytes, context));
   if (!found.empty()) return found;
-  const auto parameters = static_cast<double>(parameter_count(config_of("pmnet")));
-  for (const std::string& training : trainings()) {
+  const auto parameters = static_cast<double>(parameter_count(pmnet_config()));
+  for (const CandidateSpec& candidate : candidates()) {
     const double difference =
-        std::abs(static_cast<double>(parameter_count(config_of(training))) - parameters) / parameters;
-    if (difference > kMatched)
-      found.push_back(
-          fmt::format("{} cannot be given PMNet's number of parameters: it is {:.1f}% off, at most {:.0f}% "
-                      "is fair; choose other sizes",
-                      training, 100 * difference, 100 * kMatched));
+        std::abs(static_cast<double>(parameter_count(candidate.config)) - parameters) / parameters;
+    require(found, difference <= kMatched || !candidate.trains(),
+            fmt::format("{} cannot be given PMNet's number of parameters: it is {:.1f}% off, at most {:.0f}% is fair; "
+                        "choose other sizes",
+                        candidate.name, 100 * difference, 100 * kMatched));
   }
   return found;
 }
 
-const std::vector<std::string>& CompareSettings::trainings() {
-  static const std::vector<std::string> names = {"pmnet", "pmnet without recurrence", "transformer", "mamba"};
-  return names;
-}
-
-ModelConfig CompareSettings::config_of(const std::string& training) const {
-  ModelConfig config = model_config(training == "transformer" ? Contender::kTransformer
-                                    : training == "mamba"     ? Contender::kMamba
-                                                              : Contender::kPmnet);
-  if (auto* pmnet = std::get_if<PmnetConfig>(&config)) pmnet->attention_dropout = dropout;
-  if (auto* transformer = std::get_if<TransformerConfig>(&config)) transformer->attention_dropout = dropout;
-  return config;
-}
-
-TrainConfig CompareSettings::train_config_of(const std::string& training, int64_t seed) const {
-  TrainConfig config = train_config(seed);
-  config.context = context;
-  config.eval_bytes = eval_bytes;
-  config.accumulation = accumulation;
-  config.recurrence = training != "pmnet without recurrence";
-  return config;
-}
-
-Batch CompareSettings::random_batch() const {
-  Batch random;
-  random.rows = batch;
-  random.context = context;
-  for (int64_t i = 0; i < batch * (context + 1); ++i)
-    random.ids.push_back(static_cast<int64_t>(splitmix64(static_cast<uint64_t>(i)) % 256));
-  random.lengths.assign(batch, context);
-  random.loss_mask.assign(batch * context, 1);
-  random.continues.assign(batch, 0);
-  for (int64_t row = 0; row < batch; ++row) random.sample_ids.push_back(row);
-  return random;
+std::vector<CandidateSpec> CompareSettings::candidates() const {
+  const MemorySwitches on = {.recurrence = true}, off = {.recurrence = false};
+  CandidateSpec pmnet = candidate(CandidateKind::kPmnet);
+  pmnet.tested = on;
+  CandidateSpec no_recurrence = pmnet;
+  no_recurrence.name = "pmnet with recurrence off";
+  no_recurrence.title = "No Recurrence";
+  no_recurrence.tested = off;
+  CandidateSpec neither = pmnet;
+  neither.name = neither.training = "pmnet without recurrence";
+  neither.title = "No Memory / No Recurrence";
+  neither.trained = neither.tested = off;
+  CandidateSpec untrained = neither;
+  untrained.name = "pmnet with recurrence on";
+  untrained.title = "No Memory / Recurrence";
+  untrained.tested = on;
+  return {pmnet,
+          no_recurrence,
+          neither,
+          untrained,
+          candidate(CandidateKind::kTransformer, attention_limit),
+          candidate(CandidateKind::kMamba)};
 }
 
 std::string CompareSettings::train_part(const std::string& training, int64_t seed) {
   return fmt::format("train {}, seed {}", training, seed);
 }
+
+std::string CompareSettings::evaluate_part(int64_t seed) { return fmt::format("evaluate, seed {}", seed); }
+
+double CompareSettings::trained_bytes() const { return static_cast<double>(train.steps * train.batch * context); }
+
+Part CompareExperiment::texts_part() const {
+  if (!settings_.text.empty()) find_inputs(settings_.text);
+  Part part;
+  part.name = kTextsPart;
+  part.run = [this](PartContext& context) {
+    if (settings_.text.empty()) {
+      const fs::path file = context.folder() / "stories.jsonl";
+      fs::remove(file);
+      StoryOptions options;
+      options.seed = kTrainSeed;
+      options.typical_bytes = static_cast<uint64_t>(settings_.story_bytes);
+      // A little more than is trained on, for what is held out.
+      const double bytes = settings_.trained_bytes() * (1 + 2 * settings_.hold_out) + 4096;
+      write_stories(file.string(), static_cast<uint64_t>(bytes), options,
+                    [&](uint64_t) { context.stop().throw_if_requested(); });
+    }
+    const TrainingTexts texts = open_texts(settings_, context);
+    return json{{"fingerprint", texts.fingerprint()},
+                {"documents", texts.train->documents()},
+                {"bytes", texts.train->bytes()},
+                {"held_out_bytes", texts.held_out->bytes()}};
+  };
+  return part;
+}
+
+TaskTraining CompareExperiment::training(const CandidateSpec& candidate, int64_t seed) const {
+  TaskTraining training;
+  training.model = candidate.config;
+  training.config = settings_.train_config(candidate, settings_.learning_rates.front(), seed);
+  training.config.context = settings_.context;
+  training.config.eval_bytes = settings_.eval_bytes;
+  if (!settings_.begin_from.empty())
+    training.begin_from = fs::path(settings_.begin_from) / "parts" /
+                          folder_name(CompareSettings::train_part(candidate.training, seed)) / "model";
+  return training;
+}
+
+json CompareExperiment::train(const CandidateSpec& candidate, int64_t seed, PartContext& context) const {
+  const TrainingTexts texts = open_texts(settings_, context);
+  if (const std::string before = context.result_of(kTextsPart).at("fingerprint"); before != texts.fingerprint())
+    fail("the texts are not those that this experiment began with (their fingerprint was {} and is {}); restore them",
+         before, texts.fingerprint());
+  TaskTraining training = this->training(candidate, seed);
+  const PmnetConfig reference = settings_.pmnet_config();
+  BatchOptions options;
+  options.rows = settings_.train.batch;
+  options.context = settings_.context;
+  options.seed = static_cast<uint64_t>(seed);
+  options.framing = {.bos = reference.bos_token_id, .eos = reference.eos_token_id, .pad = 0};
+  const auto batcher = std::make_shared<Batcher>(texts.train, options);
+  training.batch = [batcher](int64_t step, int64_t) { return batcher->make(step); };
+  const auto validation =
+      std::make_shared<Validation>(texts.held_out, training.config, options.framing, context.group());
+  training.evaluate = [validation, &context](const LanguageModel& model, int64_t) {
+    const std::optional<double> bits = validation->bits_per_byte(model, context.stop());
+    if (!bits) throw StopRequested{};
+    TaskTraining::Evaluation found;
+    found.score = -*bits;
+    found.metrics = {{"val/bpb", *bits}};
+    return found;
+  };
+  return to_json(train_on_task(training, context));
+}
+
+Part CompareExperiment::train_part(const CandidateSpec& candidate, int64_t seed) const {
+  Part part;
+  part.name = CompareSettings::train_part(candidate.training, seed);
+  part.timed_as = "train " + candidate.training;
+  part.cost.parameters = parameter_count(candidate.config);
+  part.cost.bytes = settings_.trained_bytes();
+  part.cost.flop = part.cost.bytes * training_flop_per_byte(candidate.config, settings_.context);
+  part.estimate_seconds = [=, this] {
+    TaskTraining timed = training(candidate, seed);
+    timed.batch = [this](int64_t, int64_t) { return random_batch(settings_.train.batch, settings_.context); };
+    return time_task_step(timed) * static_cast<double>(settings_.train.steps);
+  };
+  part.run = [=, this](PartContext& context) { return train(candidate, seed, context); };
+  return part;
+}
+
+json CompareExperiment::evaluate_seed(int64_t seed, PartContext& context) const {
+  std::map<std::string, std::shared_ptr<const LanguageModel>> models;
+  std::vector<Candidate> scored;
+  for (const CandidateSpec& candidate : settings_.candidates()) {
+    std::shared_ptr<const LanguageModel>& model = models[candidate.training];
+    if (!model)
+      model = load_model(context.folder_of(CompareSettings::train_part(candidate.training, seed)) / "model").model;
+    scored.push_back({candidate.title, make_engine(model, candidate.tested), candidate.limit});
+  }
+  EvalSettings reading;
+  reading.rows = rows_for_threads(at::get_num_threads());
+  reading.window = curve_window(settings_.context);
+  return score_books(scored, settings_.books, reading, context);
+}
+
+Part CompareExperiment::evaluate_part(int64_t seed) const {
+  Part part;
+  part.name = CompareSettings::evaluate_part(seed);
+  for (const CandidateSpec& candidate : settings_.candidates()) {
+    const PartCost cost = reading_cost(candidate.config, settings_.books, candidate.limit);
+    part.cost.parameters = std::max(part.cost.parameters, cost.parameters);
+    part.cost.bytes += cost.bytes;
+    part.cost.flop += cost.flop;
+  }
+  part.run = [=, this](PartContext& context) { return evaluate_seed(seed, context); };
+  return part;
+}
+
+std::vector<Part> CompareExperiment::parts() {
+  std::vector<Part> parts = {texts_part(), books_part(settings_.books, kBookSeed)};
+  for (int64_t seed = 1; seed <= settings_.seeds; ++seed) {
+    for (const CandidateSpec& candidate : settings_.candidates())
+      if (candidate.trains()) parts.push_back(train_part(candidate, seed));
+    parts.push_back(evaluate_part(seed));
+  }
+  return parts;
+}
+
+std::unique_ptr<Experiment> make_compare_experiment() { return std::make_unique<CompareExperiment>(); }
 
 }  // namespace pmnet

@@ -2,78 +2,36 @@
 // the byte to copy is N back from where it is predicted, so its range (N <= 1,024, windows that reach 1,524) can be
 // learned without memory. The strict reading trains on N beyond the reach: there, only memory can answer.
 #pragma once
-#include <string>
-#include <vector>
-
 #include "experiments/copy/copy_task.h"
-#include "experiments/framework/experiment.h"
-#include "experiments/framework/registry.h"
-#include "experiments/framework/task_report.h"
-#include "experiments/framework/task_settings.h"
-#include "experiments/framework/task_training.h"
+#include "experiments/framework/task_experiment.h"
 
 namespace pmnet {
 
+enum class CopyReading { kPaper, kStrict, kBoth };
+template <>
+inline constexpr auto kEnumNames<CopyReading> = std::to_array<const char*>({"paper", "strict", "both"});
+
 struct CopySettings : TaskSettings {
-  std::string reading = "both";            // paper, strict, both
-  int64_t least = 10;                      // smallest N, trained
-  double paper_most = 1024.0 / 1524.0;     // largest N, trained, as a share of the reach
-  double paper_longest = 1152.0 / 1524.0;  // largest N, tested
-  double strict_most = 1.5, strict_longest = 1.75;
-  int64_t symbols = 254;
-  int64_t samples = 64;    // per length and seed, in tests
-  int64_t lengths = 12;    // tested
-  bool curriculum = true;  // raise the largest N as accuracy passes `raise_at`
-  int64_t curriculum_start = 2;
-  double curriculum_growth = 1.25, raise_at = 0.9;
-  double finish_at = 0.995;  // accuracy over all lengths at which a training ends early
+  CopyReading reading = CopyReading::kBoth;
+  int64_t least = 1;                                   // smallest N, trained
+  int64_t paper_most = 0, strict_most = 0;             // largest N, trained
+  std::vector<int64_t> paper_lengths, strict_lengths;  // N, tested, ascending; the largest is beyond the trained ones
+  CopyTask task;
 
-  explicit CopySettings(Recipe recipe);
-  void visit(const Visitor& visitor) override;
+  void list_fields(SettingsTable& table) override;
   std::vector<std::string> problems() override;
-  CopyTask task() const;
-
-  std::vector<std::string> readings() const;
-  int64_t most(const std::string& reading) const;
-  int64_t longest(const std::string& reading) const;
-  // Ascending; most() and longest() are among them, and in the strict reading the first length beyond the reach.
-  std::vector<int64_t> tested(const std::string& reading) const;
-  int64_t stage_most(const std::string& reading, int64_t stage) const;
 };
 
-class CopyExperiment : public Experiment {
+class CopyExperiment : public TaskExperiment {
  public:
-  explicit CopyExperiment(Recipe recipe) : settings_(recipe) {}
   Settings& settings() override { return settings_; }
-  std::vector<Part> parts() override;
+  const TaskSettings& task_settings() const override { return settings_; }
+  TaskPlan plan() const override;
   Report report(const Results& results, const std::filesystem::path& folder) override;
 
+  static constexpr const char *kPaper = "paper reading", *kStrict = "strict reading";
+
  private:
-  struct Arm {
-    std::string reading;
-    Contender contender;
-    int64_t seed;
-    std::string train_name() const;
-    std::string test_name() const;
-  };
-  std::vector<Arm> arms() const;
-  TaskTraining training(const Arm& arm) const;
-  Part train_part(const Arm& arm) const;
-  Part test_part(const Arm& arm) const;
-  nlohmann::json test(const Arm& arm, PartContext& context) const;
-
-  std::vector<double> per_seed(const Results& results, const std::string& reading, Contender contender,
-                               const std::string& measure, int64_t length) const;
-  Check accuracy(const Results& results, const std::string& reading, Contender contender, int64_t length) const;
-  Check norm_check(const Results& results, const std::string& reading) const;
-  Check control(const Results& results, int64_t length) const;
-  Finding reach_finding(const Results& results) const;
-  Finding accuracy_finding(const Results& results, const std::string& reading,
-                           const std::filesystem::path& folder) const;
-  Finding training_finding(const Results& results, const std::string& reading,
-                           const std::filesystem::path& folder) const;
-  Table cells(const Results& results) const;
-
   CopySettings settings_;
 };
 

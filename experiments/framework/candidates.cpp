@@ -10,32 +10,53 @@ namespace pmnet {
 
 namespace fs = std::filesystem;
 
-std::vector<GivenModel> given_models(const std::vector<std::string>& models, Recipe recipe) {
-  std::vector<GivenModel> given;
+const char* title_of(CandidateKind kind) {
+  constexpr const char* kTitles[] = {"PMNet", "Window only", "Transformer", "Mamba"};
+  return kTitles[static_cast<size_t>(kind)];
+}
+
+CandidateSpec without_recurrence(const CandidateSpec& candidate, int64_t limit) {
+  CandidateSpec off = candidate;
+  off.name += " without recurrence";
+  off.title += ", No Recurrence";
+  off.tested.recurrence = false;
+  off.limit = limit;
+  return off;
+}
+
+std::vector<CandidateSpec> given_candidates(const std::vector<std::string>& models, const std::string& compare_recipe) {
+  std::vector<CandidateSpec> given;
   for (const std::string& text : models) {
     const NamedModel named = parse_named_model(text);
-    for (const GivenModel& other : given)
-      if (other.label == named.label) fail("two models are called '{}'; give them different labels", named.label);
-    const ModelConfig config = read_config(weights_folder(named.folder) / "config.json").config;
-    given.push_back({named.label, config, named.folder, ""});
+    for (const CandidateSpec& other : given)
+      if (other.name == named.label) fail("two models are called '{}'; give them different labels", named.label);
+    CandidateSpec& candidate = given.emplace_back();
+    candidate.name = candidate.title = candidate.training = named.label;
+    candidate.config = read_config(weights_folder(named.folder) / "config.json").config;
+    candidate.folder = named.folder;
   }
   if (!given.empty()) return given;
-  const CompareSettings compare(recipe);
-  for (const char* training : {"pmnet", "transformer", "mamba"})
-    given.push_back({contender_title(contender_of(training)), compare.config_of(training), "", training});
+  CompareSettings compare;
+  compare.set(read_toml(find_recipe("compare", compare_recipe)));
+  for (const CandidateSpec& candidate : compare.candidates())
+    if (candidate.trains() && candidate.trained.recurrence != false) given.push_back(candidate);
   return given;
 }
 
-OpenedModel open_given(const GivenModel& model, const PartContext& context) {
-  if (!model.folder.empty()) return open_model(model.folder);
-  const fs::path experiment = context.folder().parent_path().parent_path();
-  const fs::path compare = experiment.parent_path() / "compare";
-  const fs::path part = compare / "parts" / folder_name(CompareSettings::train_part(model.training, 1));
+void list_given_models(SettingsTable& table, std::vector<std::string>& models, std::string& compare_recipe) {
+  table.add("models", &models, "LABEL=DIR of trained models; none: those of the comparison beside this experiment");
+  table.add("compare_recipe", &compare_recipe, "Recipe of that comparison: a size, or a file that ends in .toml");
+}
+
+OpenedModel open_candidate(const CandidateSpec& candidate, const PartContext& context) {
+  if (!candidate.folder.empty()) return open_model(candidate.folder.string());
+  const fs::path compare = context.experiment_folder().parent_path() / "compare";
+  const fs::path part = compare / "parts" / folder_name(CompareSettings::train_part(candidate.training, 1));
   if (!fs::exists(part / "result.json"))
     fail(
-        "there is no trained {} in {}; give models with --model LABEL=DIR, or train them first: pmnet experiment "
+        "{}: there is no trained {}; give models with --model LABEL=DIR, or train them first: pmnet experiment "
         "compare --out {}",
-        model.label, compare.string(), compare.string());
+        compare.string(), candidate.title, compare.string());
   return open_model((part / "model").string());
 }
 

@@ -1,26 +1,55 @@
-// Trained models for an experiment that trains none: given ones, or those of the comparison in the folder beside it.
+// A candidate is a model under test. Its specification: the configuration, the switches of its memory in training and
+// in the test, and how far it is tested.
 #pragma once
 #include <string>
 #include <vector>
 
 #include "experiments/framework/experiment.h"
-#include "experiments/framework/registry.h"
+#include "model/language_model.h"
 #include "train/open_model.h"
 
 namespace pmnet {
 
-struct GivenModel {
-  std::string label;
+// The models that can be trained side by side on the same batches.
+enum class CandidateKind {
+  kPmnet,
+  kWindow,  // PMNet without memory modules: only its sliding windows are left
+  kTransformer,
+  kMamba,
+};
+template <>
+inline constexpr auto kEnumNames<CandidateKind> =
+    std::to_array<const char*>({"pmnet", "window", "transformer", "mamba"});
+const char* title_of(CandidateKind kind);  // "PMNet", "Window only", ...
+
+struct CandidateSpec {
+  std::string name;      // of parts and files: "pmnet without recurrence"
+  std::string title;     // of charts and tables: "PMNet, No Recurrence"
+  std::string training;  // whose weights it has: its own name, or that of the candidate that it shares them with
   ModelConfig config;
-  std::string folder;    // empty: what the comparison trained as...
-  std::string training;  // ...this
+  MemorySwitches trained, tested;
+  int64_t limit = 0;                  // longest text that it is tested on; 0: any
+  std::filesystem::path folder = {};  // of a given model
+
+  bool trains() const { return training == name; }
+  bool remembers() const { return has_memory(config) && tested.recurrence != false; }
+  bool attends() const { return std::holds_alternative<TransformerConfig>(config); }
+  // Nothing but windows: it must not know what is further back than they reach.
+  bool is_window_control() const { return std::holds_alternative<PmnetConfig>(config) && !remembers(); }
 };
 
-// `models` are LABEL=DIR; without any, the comparison's of the same recipe: PMNet, Transformer and Mamba. Reads the
+// The same weights, tested with the recurrence of the memory switched off.
+CandidateSpec without_recurrence(const CandidateSpec& candidate, int64_t limit = 0);
+
+// Trained models for an experiment that trains none: `models` are LABEL=DIR. Without any, those that the comparison in
+// the folder beside the experiment has trained with the given recipe: PMNet, Transformer and Mamba. Reads the
 // configurations of given folders.
-std::vector<GivenModel> given_models(const std::vector<std::string>& models, Recipe recipe);
+std::vector<CandidateSpec> given_candidates(const std::vector<std::string>& models, const std::string& compare_recipe);
+
+// The keys `models` and `compare_recipe`, for settings that hold them.
+void list_given_models(SettingsTable& table, std::vector<std::string>& models, std::string& compare_recipe);
 
 // UserError when the comparison's training is not there or not finished.
-OpenedModel open_given(const GivenModel& model, const PartContext& context);
+OpenedModel open_candidate(const CandidateSpec& candidate, const PartContext& context);
 
 }  // namespace pmnet

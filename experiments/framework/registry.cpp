@@ -24,20 +24,6 @@ constexpr std::array kExperiments = std::to_array<ExperimentEntry>({
 
 }  // namespace
 
-const std::vector<std::string>& recipe_names() {
-  static const std::vector<std::string> names = {"paper", "cpu", "smoke"};  // in the order of the enumeration
-  return names;
-}
-
-Recipe recipe_of(const std::string& name) {
-  for (size_t i = 0; i < recipe_names().size(); ++i)
-    if (recipe_names()[i] == name) return static_cast<Recipe>(i);
-  fail("--recipe: there is no recipe '{}' among {}{}", name, fmt::join(recipe_names(), ", "),
-       did_you_mean(name, recipe_names()));
-}
-
-const std::string& recipe_name(Recipe recipe) { return recipe_names().at(static_cast<size_t>(recipe)); }
-
 std::span<const ExperimentEntry> experiment_table() { return kExperiments; }
 
 const ExperimentEntry& find_experiment(const std::string& name) {

@@ -16,19 +16,22 @@ std::string shown(const json& value) {
 }
 
 constexpr const char* kHowJudged =
-    "A claim holds when the whole 95% confidence interval is on the right side of the stated threshold, does not "
-    "hold when all of it is on the wrong side, and is undecided otherwise, or when a control that must fail does not.";
+    "A claim holds when every 95% confidence interval is wholly on the right side of its threshold, does not hold when "
+    "one is wholly on the wrong side, and is undecided otherwise. Controls come first: unless each of them behaves as "
+    "required, the experiment does not measure what it is meant to, and the claim is undecided.";
+constexpr const char* kNotJudged =
+    "This size is too small to judge a claim: it shows that everything runs. The numbers below carry no verdict.";
 
-void add_verdict(HtmlPage& page, const Finding& finding) {
+void add_verdict(HtmlPage& page, const Report& report, const Finding& finding) {
   std::vector<std::string> reasons;
   for (const Check& check : finding.checks) reasons.push_back(sentence_of(check));
-  page.verdict(judge(finding.checks), finding.claim, reasons);
+  page.verdict(report.verdict(finding), finding.claim, reasons);
 }
 
-void add_finding(HtmlPage& page, const Finding& finding, const std::filesystem::path& folder) {
+void add_finding(HtmlPage& page, const Report& report, const Finding& finding, const std::filesystem::path& folder) {
   page.heading(finding.heading);
   if (!finding.checks.empty())
-    add_verdict(page, finding);
+    add_verdict(page, report, finding);
   else if (!finding.claim.empty())
     page.paragraph(finding.claim);
   for (const Picture& picture : finding.pictures) page.picture(folder / picture.file, picture.caption);
@@ -55,7 +58,7 @@ std::string machine_text(const json& machine) {
                      machine.value("cores", 0));
 }
 
-// Parts of one experiment may have been run by several programs on several machines: each says its own.
+// Parts of one experiment may have been run by several programs on several machines: each row names its own.
 void add_parts(HtmlPage& page, const std::vector<json>& parts) {
   page.heading("Parts");
   Table table({"part", "parameters", "bytes", "time", "program", "machine"});
@@ -75,8 +78,8 @@ void add_parts(HtmlPage& page, const std::vector<json>& parts) {
 void write_report_files(const Report& report, const json& settings, const std::vector<json>& parts,
                         const std::filesystem::path& folder) {
   HtmlPage page(report.title);
-  page.paragraph(kHowJudged);
-  for (const Finding& finding : report.findings) add_finding(page, finding, folder);
+  page.paragraph(report.judged ? kHowJudged : kNotJudged);
+  for (const Finding& finding : report.findings) add_finding(page, report, finding, folder);
   page.heading("Protocol");
   for (const std::string& paragraph : report.protocol) page.paragraph(paragraph);
   add_settings(page, settings);
@@ -91,9 +94,10 @@ void write_overview(const std::vector<std::pair<std::string, Report>>& experimen
   page.paragraph(kHowJudged);
   for (const auto& [name, report] : experiments) {
     page.heading(report.title);
+    if (!report.judged) page.paragraph(kNotJudged);
     page.paragraph(fmt::format("With pictures and tables: {}/report.html", name));
     for (const Finding& finding : report.findings)
-      if (!finding.checks.empty()) add_verdict(page, finding);
+      if (!finding.checks.empty()) add_verdict(page, report, finding);
   }
   page.write_html(folder / "report.html");
   page.write_markdown(folder / "report.md");

@@ -56,26 +56,28 @@ bool was_begun(const ExperimentEntry& entry, Experiment& experiment, const fs::p
   const fs::path file = folder / kSettingsFile;
   if (!fs::exists(file)) {
     if (fs::exists(folder) && !fs::is_directory(folder))
-      fail("{} is a file; choose a folder with --out", folder.string());
+      fail("{}: is a file; choose a folder with --out", folder.string());
     if (fs::exists(folder) && !holds_nothing_but_a_lock(folder))
-      fail("{} holds files that are not an experiment's; choose an empty folder with --out", folder.string());
+      fail("{}: holds files that are not an experiment's; choose an empty folder with --out", folder.string());
     return false;
   }
   const json saved = read_json(file);
   const std::string name = saved.value("experiment", "");
   if (name != entry.name)
-    fail("{} holds the experiment '{}', not '{}'; choose another folder with --out", folder.string(), name, entry.name);
+    fail("{}: holds the experiment '{}', not '{}'; choose another folder with --out", folder.string(), name,
+         entry.name);
   const auto differences =
       setting_differences(saved.value("settings", json::object()), experiment.settings().to_json());
   if (!differences.empty())
-    fail("{} holds this experiment with other settings: {}; use those, or choose another folder with --out",
+    fail("{}: holds this experiment with other settings: {}; use those, or choose another folder with --out",
          folder.string(), fmt::join(differences, "; "));
   return true;
 }
 
 class Runner {
  public:
-  Runner(const ExperimentEntry& entry, const ExperimentRequest& request) : entry_(entry), recipe_(request.recipe) {
+  Runner(const ExperimentEntry& entry, const ExperimentRequest& request)
+      : entry_(entry), recipe_(recipe_name(find_recipe(entry.name, request.recipe))) {
     if (request.out.empty()) fail("--out is missing; name a folder for the experiment");
     folder_ = fs::absolute(request.out);
     experiment_ = prepare_experiment(entry, request);
@@ -92,6 +94,7 @@ class Runner {
         if (!results_.contains(part.name)) run_part(part);
       line_.finish();
       summary.report = experiment_->report(results_, folder_);
+      summary.report.judged = experiment_->settings().verdicts;
       write_report_files(summary.report, read_json(folder_ / kSettingsFile), part_records(), folder_);
       summary.finished = true;
     } catch (const StopRequested&) {
@@ -106,11 +109,11 @@ class Runner {
     was_begun(entry_, *experiment_, folder_);  // before anything is made there
     std::error_code error;
     fs::create_directories(folder_, error);
-    if (error) fail("cannot make the folder {}: {}; choose another with --out", folder_.string(), error.message());
+    if (error) fail("{}: cannot be created: {}; choose another folder with --out", folder_.string(), error.message());
     lock_.emplace(folder_, "another process");
     if (was_begun(entry_, *experiment_, folder_)) return;
     const json settings = {{"experiment", entry_.name},
-                           {"recipe", recipe_name(recipe_)},
+                           {"recipe", recipe_},
                            {"settings", experiment_->settings().to_json()},
                            {"program", program_json()},
                            {"machine", machine_json()},
@@ -127,7 +130,7 @@ class Runner {
       if (!fs::exists(result_file(part))) continue;
       const json record = read_json(result_file(part));
       if (!record.contains("result"))
-        fail("{} holds no result; delete it, and the part is done again", result_file(part).string());
+        fail("{}: holds no result; delete it, and the part is run again", result_file(part).string());
       records_[part.name] = record;
       results_[part.name] = record["result"];
       done_flop_ += part.cost.flop;
@@ -174,7 +177,7 @@ class Runner {
 
   const ExperimentEntry& entry_;
   fs::path folder_;
-  Recipe recipe_;
+  std::string recipe_;
   std::unique_ptr<Experiment> experiment_;
   std::vector<Part> parts_;
   std::optional<FolderLock> lock_;
@@ -216,11 +219,11 @@ std::vector<double> estimate_parts(const std::vector<Part>& parts) {
 }  // namespace
 
 std::unique_ptr<Experiment> prepare_experiment(const ExperimentEntry& entry, const ExperimentRequest& request) {
-  std::unique_ptr<Experiment> experiment = entry.make(request.recipe);
-  const std::string where = fmt::format("experiment {}", entry.name);
-  for (const auto& [key, values] : request.settings) experiment->settings().set(key, values, where);
+  std::unique_ptr<Experiment> experiment = entry.make();
+  experiment->settings().set(read_toml(find_recipe(entry.name, request.recipe)));
+  experiment->settings().set(request.settings);
   if (const auto problems = experiment->settings().problems(); !problems.empty())
-    fail("{}: {}", where, fmt::join(problems, "; "));
+    fail("experiment {}: {}", entry.name, fmt::join(problems, "; "));
   return experiment;
 }
 

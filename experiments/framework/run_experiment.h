@@ -16,17 +16,17 @@
 namespace pmnet {
 
 struct ExperimentRequest {
-  Recipe recipe = Recipe::kCpu;
+  std::string recipe = "cpu";  // a size, or a file that ends in .toml
   std::filesystem::path out;
-  // Keys and values in the order given; later ones win.
-  std::vector<std::pair<std::string, std::vector<std::string>>> settings;
+  // In the order given, after the recipe; later ones win.
+  std::vector<Assignment> settings;
 };
 
 // The experiment with its settings; unknown keys and bad values are UserErrors.
 std::unique_ptr<Experiment> prepare_experiment(const ExperimentEntry& entry, const ExperimentRequest& request);
 
 struct ExperimentSummary {
-  bool finished = false;  // false: stopped by a signal; the same command goes on
+  bool finished = false;  // false: stopped by a signal; the same command resumes it
   Report report;          // when it is
   double seconds = 0;
 };
@@ -35,7 +35,7 @@ struct ExperimentSummary {
 // process works there.
 ExperimentSummary run_experiment(const ExperimentEntry& entry, const ExperimentRequest& request);
 
-// The plan as text: parts, parameters, bytes, time from steps that are made and thrown away. Writes nothing.
+// The plan as text: parts, parameters, bytes, time from steps whose results are discarded. Writes nothing.
 std::string plan_experiment(const ExperimentEntry& entry, const ExperimentRequest& request);
 
 }  // namespace pmnet

@@ -2,45 +2,77 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cstdlib>
+
+#include "base/error.h"
 #include "base/suggest.h"
-#include "config/parse_value.h"
 
 namespace pmnet {
 
 namespace {
 
+namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::vector<std::string> keys_of(Settings& settings) {
-  std::vector<std::string> keys;
-  settings.visit([&](const std::string& key, Settings::Value, const std::string&) { keys.push_back(key); });
-  return keys;
+constexpr const char *kPreset = "preset", *kSuffix = ".toml";
+
+// Where recipes/experiments is: under PMNET_HOME, or above the program, installed (share/pmnet) or built in the source
+// tree.
+fs::path recipe_folder() {
+  const fs::path inside = fs::path("recipes") / "experiments";
+  if (const char* home = std::getenv("PMNET_HOME"); home != nullptr && fs::is_directory(home / inside))
+    return home / inside;
+  std::error_code error;
+  for (fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path(); folder.has_relative_path();
+       folder = folder.parent_path())
+    for (const fs::path& found : {folder / "share" / "pmnet" / inside, folder / inside})
+      if (fs::is_directory(found, error)) return found;
+  fail("recipes/experiments was not found; set PMNET_HOME to the source folder, or give --recipe FILE.toml");
 }
 
 }  // namespace
 
-bool Settings::has(const std::string& key) {
-  const std::vector<std::string> keys = keys_of(*this);
-  return std::find(keys.begin(), keys.end(), key) != keys.end();
+void Settings::list_fields(SettingsTable& table) {
+  table.add("verdicts", &verdicts, "Judge the claims; false at sizes that are too small for it");
 }
 
-void Settings::set(const std::string& key, const std::vector<std::string>& values, const std::string& where) {
-  if (!has(key)) {
-    const std::string hint = did_you_mean(key, keys_of(*this));
-    fail("{}: unknown key '{}'{}", where, key,
-         hint.empty() ? fmt::format("; this experiment has {}", fmt::join(keys_of(*this), ", ")) : hint);
+std::vector<std::string> Settings::problems() { return range_problems(rows(), *this); }
+
+std::vector<SettingsField> Settings::rows() {
+  SettingsTable table;
+  list_fields(table);
+  return table.rows();
+}
+
+bool Settings::has(const std::string& key) {
+  const std::vector<SettingsField> table = rows();
+  return find_field(table, key) != nullptr;
+}
+
+void Settings::set(std::vector<Assignment> assignments) {
+  const std::vector<SettingsField> table = rows();
+  const std::string advice = fmt::format("; this experiment has {}", fmt::join(keys_of(table), ", "));
+  const auto others = std::stable_partition(assignments.begin(), assignments.end(),
+                                            [](const Assignment& one) { return one.key == kPreset; });
+  if (others != assignments.begin()) {
+    set_fields(table, *this, {assignments.begin(), others}, advice);
+    apply_preset();
   }
-  visit([&](const std::string& name, Value value, const std::string&) {
-    if (name == key) std::visit([&](auto* field) { assign_value(*field, values, key, where); }, value);
-  });
+  set_fields(table, *this, {others, assignments.end()}, advice);
 }
 
 json Settings::to_json() {
   json object = json::object();
-  visit([&](const std::string& key, Value value, const std::string&) {
-    std::visit([&](const auto* field) { object[key] = *field; }, value);
-  });
+  for (const SettingsField& row : rows()) object[row.key] = field_to_json(row.read());
   return object;
+}
+
+std::string Settings::to_toml() {
+  std::string text;
+  for (const SettingsField& row : rows())
+    text += fmt::format("{:<44} # {}\n", fmt::format("{} = {}", row.key, field_to_toml(row.read())), row.help_text());
+  return text;
 }
 
 std::vector<std::string> setting_differences(const json& saved, const json& now) {
@@ -56,6 +88,34 @@ std::vector<std::string> setting_differences(const json& saved, const json& now)
   for (const auto& [key, value] : saved.items())
     if (!now.contains(key)) compare(key);
   return differences;
+}
+
+fs::path find_recipe(const std::string& experiment, const std::string& recipe) {
+  if (recipe.ends_with(kSuffix)) return recipe;
+  const fs::path folder = recipe_folder();
+  const fs::path file = folder / fmt::format("{}.{}{}", experiment, recipe, kSuffix);
+  if (fs::exists(file)) return file;
+  std::vector<std::string> sizes;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const fs::path stem = entry.path().stem();
+    if (stem.stem() == experiment && stem.has_extension()) sizes.push_back(stem.extension().string().substr(1));
+  }
+  std::sort(sizes.begin(), sizes.end());
+  fail("--recipe: '{}' is neither a size ({}) nor a file that ends in {}{}", recipe, fmt::join(sizes, ", "), kSuffix,
+       did_you_mean(recipe, sizes));
+}
+
+std::string recipe_name(const fs::path& file) {
+  const fs::path size = file.stem().extension();
+  return size.empty() ? file.string() : size.string().substr(1);
+}
+
+void require(std::vector<std::string>& problems, bool condition, const std::string& sentence) {
+  if (!condition) problems.push_back(sentence);
+}
+
+void require_ascending(std::vector<std::string>& problems, const std::string& key, const std::vector<int64_t>& values) {
+  require(problems, std::is_sorted(values.begin(), values.end()), key + " must be ascending");
 }
 
 }  // namespace pmnet

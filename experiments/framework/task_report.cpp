@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/format.h"
+#include "config/costs.h"
 #include "report/metrics_log.h"
 
 namespace pmnet {
@@ -14,95 +15,194 @@ namespace pmnet {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 constexpr int64_t kMostPoints = 400;  // of a line
 
-// Values of one metric of several seeds, gathered in equal stretches of steps.
-Series gathered(const std::string& name, const std::vector<std::vector<MetricPoint>>& seeds) {
+// One metric of several seeds, in equal intervals of steps.
+Series metric_band(const std::string& name, const std::vector<std::vector<MetricPoint>>& seeds) {
   int64_t last = 0;
   for (const auto& points : seeds)
     if (!points.empty()) last = std::max(last, points.back().step);
-  const int64_t stretch = std::max<int64_t>(1, (last + kMostPoints - 1) / kMostPoints);
-  struct Gathered {
-    double sum = 0, least = INFINITY, most = -INFINITY;
-    int64_t count = 0;
-  };
-  std::map<int64_t, Gathered> stretches;
-  for (const auto& points : seeds) {
-    for (const MetricPoint& point : points) {
-      if (!std::isfinite(point.value)) continue;
-      Gathered& here = stretches[point.step / stretch];
-      here.sum += point.value;
-      here.least = std::min(here.least, point.value);
-      here.most = std::max(here.most, point.value);
-      here.count += 1;
-    }
+  const int64_t width = std::max<int64_t>(1, (last + kMostPoints - 1) / kMostPoints);
+  std::map<int64_t, std::vector<double>> intervals;
+  for (const auto& points : seeds)
+    for (const MetricPoint& point : points)
+      if (std::isfinite(point.value)) intervals[point.step / width].push_back(point.value);
+  std::vector<double> xs;
+  std::vector<std::vector<double>> values;
+  for (auto& [number, inside] : intervals) {
+    xs.push_back((static_cast<double>(number) + 0.5) * static_cast<double>(width));
+    values.push_back(std::move(inside));
   }
-  Series series;
-  series.name = name;
-  for (const auto& [number, here] : stretches) {
-    series.x.push_back((static_cast<double>(number) + 0.5) * static_cast<double>(stretch));
-    series.y.push_back(here.sum / static_cast<double>(here.count));
-    series.low.push_back(here.least);
-    series.high.push_back(here.most);
-  }
-  return series;
+  return seed_band(name, xs, values);
+}
+
+// Null where the cell was not tested.
+const json* find_cell(const json& test, const TaskCell& cell) {
+  for (const json& found : test.at("cells"))
+    if (found.at("load") == cell.load && found.at("length") == cell.length) return &found;
+  return nullptr;
 }
 
 }  // namespace
 
-Check accuracy_check(const std::string& what, const std::vector<double>& per_seed, int64_t trials) {
-  Check check;
-  check.what = what;
-  check.measured = mean_interval(per_seed);
-  if (per_seed.size() == 1) {  // no spread over seeds to be had
-    check.measured = share_interval(std::llround(per_seed[0] * static_cast<double>(trials)), trials);
-    check.over = "trials";
-  }
-  return check;
+TaskResults::TaskResults(const TaskSettings& settings, const TaskPlan& plan, const Results& results)
+    : settings_(settings), plan_(plan), results_(results) {}
+
+double TaskResults::best_rate(const CandidateSpec& candidate, const Course& course, int64_t seed) const {
+  const CandidateSpec& trained = plan_.find(candidate.training);
+  return results_.at(test_part_name(trained, course, seed)).at("learning_rate");
 }
 
-NamedTable training_table(const Results& results, const std::vector<NamedTraining>& trainings) {
-  Table table({"model", "seed", "parameters", "steps", "best step", "score", "median norm", "largest norm", "skipped",
-               "batches"});
-  for (const NamedTraining& training : trainings) {
-    const nlohmann::json& result = results.at(training.part);
-    table.add_row(
-        {training.title, std::to_string(training.seed), format_count(static_cast<uint64_t>(training.parameters)),
-         std::to_string(result.at("steps").get<int64_t>()), std::to_string(result.at("best_step").get<int64_t>()),
-         fmt::format("{:.4f}", number_of(result.at("best_score"))),
-         fmt::format("{:.3g}", number_of(result.at("median_norm"))),
-         fmt::format("{:.3g}", number_of(result.at("largest_norm"))),
-         std::to_string(result.at("skipped").get<int64_t>()), result.at("batch_hash").get<std::string>()});
+std::vector<double> TaskResults::tested(const CandidateSpec& candidate, const Course& course, const TaskCell& cell,
+                                        const std::string& measure) const {
+  std::vector<double> values;
+  for (int64_t seed = 1; seed <= settings_.seeds; ++seed)
+    if (const json* found = find_cell(results_.at(test_part_name(candidate, course, seed)), cell))
+      values.push_back(number_of(found->at(measure)));
+  return values;
+}
+
+std::vector<double> TaskResults::trained(const CandidateSpec& candidate, const Course& course,
+                                         const std::string& measure) const {
+  std::vector<double> values;
+  for (int64_t seed = 1; seed <= settings_.seeds; ++seed) {
+    const double rate = best_rate(candidate, course, seed);
+    values.push_back(number_of(results_.at(train_part_name(settings_, candidate, course, rate, seed)).at(measure)));
   }
+  return values;
+}
+
+TaskResults::Accuracy TaskResults::accuracy(const CandidateSpec& candidate, const Course& course,
+                                            const TaskCell& cell) const {
+  const std::vector<double> values = tested(candidate, course, cell);
+  if (values.size() != 1) return {mean_interval(values), "seeds"};
+  const auto answers = static_cast<int64_t>(tested(candidate, course, cell, "answers")[0]);
+  return {share_interval(std::llround(values[0] * static_cast<double>(answers)), answers), "answers"};
+}
+
+Check TaskResults::knows(const std::string& what, const CandidateSpec& candidate, const Course& course,
+                         const TaskCell& cell) const {
+  const Accuracy measured = accuracy(candidate, course, cell);
+  return at_least(kLearned, what, measured.interval, measured.over);
+}
+
+Check TaskResults::guesses(const std::string& what, const CandidateSpec& candidate, const Course& course,
+                           const TaskCell& cell) const {
+  const Accuracy measured = accuracy(candidate, course, cell);
+  return at_most(plan_.task->chance() + kChanceMargin, what, measured.interval, measured.over);
+}
+
+Interval TaskResults::norm_ratio(const std::string& measure, const CandidateSpec& above, const Course& above_course,
+                                 const CandidateSpec& below, const Course& below_course) const {
+  std::vector<double> ratios = trained(above, above_course, measure);
+  const std::vector<double> lower = trained(below, below_course, measure);
+  for (size_t i = 0; i < ratios.size(); ++i) ratios[i] = std::log10(ratios[i] / lower[i]);
+  return mean_interval(ratios);
+}
+
+std::vector<Series> TaskResults::over_lengths(const Course& course, int64_t load, const std::string& measure) const {
+  std::vector<Series> list;
+  for (const CandidateSpec& candidate : plan_.candidates) {
+    std::vector<double> xs;
+    std::vector<std::vector<double>> values;
+    for (const TaskCell& cell : course.cells) {
+      if (cell.load != load) continue;
+      std::vector<double> found = tested(candidate, course, cell, measure);
+      if (found.empty()) continue;
+      xs.push_back(static_cast<double>(std::max<int64_t>(1, cell.length)));  // axes may be logarithmic
+      values.push_back(std::move(found));
+    }
+    list.push_back(seed_band(candidate.title, xs, values));
+  }
+  return list;
+}
+
+HeatMap TaskResults::heat_map(const CandidateSpec& candidate, const Course& course) const {
+  HeatMap map;
+  map.title = fmt::format("{} (chance {:.3f})", candidate.title, plan_.task->chance());
+  map.value_label = "accuracy, mean over seeds";
+  map.low = 0;
+  map.high = 1;
+  std::vector<int64_t> loads, lengths;
+  for (const TaskCell& cell : course.cells) {
+    if (std::find(loads.begin(), loads.end(), cell.load) == loads.end()) loads.push_back(cell.load);
+    if (std::find(lengths.begin(), lengths.end(), cell.length) == lengths.end()) lengths.push_back(cell.length);
+  }
+  double reach = -0.5;
+  for (const int64_t length : lengths) {
+    map.x_names.push_back(format_si(static_cast<double>(length)));
+    if (length <= settings_.reach()) reach += 1;
+  }
+  if (std::holds_alternative<PmnetConfig>(candidate.config)) map.markers.push_back({reach, "reach of the windows"});
+  for (const int64_t load : loads) {
+    map.y_names.push_back(std::to_string(load));
+    std::vector<double>& row = map.values.emplace_back();
+    for (const int64_t length : lengths) row.push_back(mean_interval(tested(candidate, course, {load, length})).mean);
+  }
+  return map;
+}
+
+Table TaskResults::cell_table() const {
+  Table table({"course", "model", "seed", "load", "length", "accuracy", "row accuracy", "loss"});
+  for (const Course& course : plan_.courses)
+    for (const CandidateSpec& candidate : plan_.candidates)
+      for (int64_t seed = 1; seed <= settings_.seeds; ++seed)
+        for (const json& cell : results_.at(test_part_name(candidate, course, seed)).at("cells"))
+          table.add_row({course.name, candidate.title, std::to_string(seed), cell.at("load").dump(),
+                         cell.at("length").dump(), fmt::format("{:.6f}", number_of(cell.at("accuracy"))),
+                         fmt::format("{:.6f}", number_of(cell.at("row_accuracy"))),
+                         fmt::format("{:.6f}", number_of(cell.at("loss")))});
+  return table;
+}
+
+NamedTable TaskResults::training_table() const {
+  Table table({"model", "course", "seed", "learning rate", "chosen", "parameters", "steps", "best step", "score",
+               "median norm", "largest norm", "skipped", "loss at the end", "batches"});
+  for (const Course& course : plan_.courses)
+    for (const CandidateSpec& candidate : plan_.candidates)
+      for (int64_t seed = 1; candidate.trains() && seed <= settings_.seeds; ++seed)
+        for (const double rate : settings_.learning_rates) {
+          const json& result = results_.at(train_part_name(settings_, candidate, course, rate, seed));
+          const auto number = [&](const char* measure) { return fmt::format("{:.4g}", number_of(result.at(measure))); };
+          table.add_row({candidate.title, course.name, std::to_string(seed), fmt::format("{}", rate),
+                         rate == best_rate(candidate, course, seed) ? "yes" : "",
+                         format_count(static_cast<uint64_t>(parameter_count(candidate.config))),
+                         result.at("steps").dump(), result.at("best_step").dump(), number("best_score"),
+                         number("median_norm"), number("largest_norm"), result.at("skipped").dump(),
+                         number("last_loss"), result.at("batch_hash").get<std::string>()});
+        }
   return {
-      "Gradient norms are those before clipping. The last column is a hash of all batches in order: equal for models "
-      "that saw the same bytes for the same number of steps.",
+      "Gradient norms are those before clipping. Of several learning rates the one with the best validation score is "
+      "tested. The last column is a hash of all batches in order: equal for models that saw the same bytes for the "
+      "same number of steps.",
       table};
 }
 
-std::vector<LineChart> training_charts(const fs::path& folder, const std::vector<NamedTraining>& trainings,
-                                       const std::vector<WantedCurve>& wanted) {
-  std::vector<std::string> titles;
-  std::map<std::string, std::vector<MetricSeries>> seeds;
-  for (const NamedTraining& training : trainings) {
-    if (!seeds.contains(training.title)) titles.push_back(training.title);
-    seeds[training.title].push_back(
-        read_metrics((folder / "parts" / folder_name(training.part) / "metrics.jsonl").string()));
-  }
+std::vector<LineChart> TaskResults::training_charts(const fs::path& folder, const Course& course,
+                                                    const std::vector<Metric>& metrics) const {
   std::vector<LineChart> charts;
-  for (const WantedCurve& curve : wanted) {
+  for (const Metric& metric : metrics) {
     LineChart& chart = charts.emplace_back();
-    chart.title = curve.title;
+    chart.title = metric.title;
     chart.x_label = "step";
-    chart.y_label = curve.y_label;
-    chart.y_scale = curve.y_scale;
-    for (const std::string& title : titles) {
+    chart.y_label = metric.y_label;
+    chart.y_scale = metric.y_scale;
+  }
+  for (const CandidateSpec& candidate : plan_.candidates) {
+    if (!candidate.trains()) continue;
+    std::vector<MetricSeries> seeds;
+    for (int64_t seed = 1; seed <= settings_.seeds; ++seed) {
+      const std::string part = train_part_name(settings_, candidate, course, best_rate(candidate, course, seed), seed);
+      seeds.push_back(read_metrics((folder / "parts" / folder_name(part) / "metrics.jsonl").string()));
+    }
+    for (size_t m = 0; m < metrics.size(); ++m) {
       std::vector<std::vector<MetricPoint>> points;
-      for (const MetricSeries& series : seeds[title])
-        if (const auto found = series.by_name.find(curve.metric); found != series.by_name.end())
+      for (const MetricSeries& series : seeds)
+        if (const auto found = series.by_name.find(metrics[m].name); found != series.by_name.end())
           points.push_back(found->second);
-      if (!points.empty()) chart.series.push_back(gathered(title, points));
+      if (!points.empty()) charts[m].series.push_back(metric_band(candidate.title, points));
     }
   }
   return charts;

@@ -1,4 +1,5 @@
-// What the experiments on synthetic tasks have in common: the shape of the models and how they are trained.
+// What the experiments that train models share: the shape of PMNet, how it is trained, and how synthetic tasks are
+// trained and tested. The sizes are in recipes/experiments.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -6,45 +7,66 @@
 
 #include "config/model_config.h"
 #include "config/train_config.h"
+#include "experiments/framework/candidates.h"
 #include "experiments/framework/settings.h"
-#include "model/language_model.h"
+#include "experiments/framework/task.h"
 
 namespace pmnet {
 
-// The models that can be trained side by side on the same batches.
-enum class Contender {
-  kPmnet,
-  kWindow,  // PMNet without memory modules: only its sliding window is left
-  kTransformer,
-  kMamba,
-};
-const std::vector<std::string>& contender_names();  // pmnet, window, transformer, mamba
-const std::string& contender_name(Contender contender);
-Contender contender_of(const std::string& name);   // UserError naming the closest
-const char* contender_title(Contender contender);  // for people: "PMNet", "Window only", ...
-
-// Adds the sentence unless things are fine.
-void require(std::vector<std::string>& problems, bool fine, const std::string& sentence);
-
-struct TaskSettings : Settings {
+struct TrainingSettings : Settings {
   int64_t seeds = 3;
-  // PMNet's shape, in the letters of docs/equations.md; the baselines match its parameters
-  int64_t hidden = 64, intermediate = 128, layers = 4, heads = 2, head_dim = 32;
-  int64_t memory = 64, slots = 4, read_heads = 2, write_period = 2, window = 16;
-  double init = 0.02;  // standard deviation of the initial weights
-  // training
-  int64_t batch = 16, steps = 1000, warmup = 50, eval_every = 50;
-  int64_t chunk = 0;  // bytes per exact pass, for contexts whose activations do not fit; 0: whole samples
-  double learning_rate = 1e-3, min_lr_ratio = 0.05, clip = 1, weight_decay = 0.01;
+  std::string preset;  // fills in the shape
+  PmnetConfig shape;   // the baselines match its parameters
+  TrainConfig train;
+  std::vector<double> learning_rates = {1e-3};  // each model is trained with all of them; the best counts
+  std::string begin_from;                       // folder of an experiment whose weights the trainings start from
 
-  void visit(const Visitor& visitor) override;
+  TrainingSettings();
+  void list_fields(SettingsTable& table) override;
   std::vector<std::string> problems() override;
+  void apply_preset() override;
 
   PmnetConfig pmnet_config() const;
-  ModelConfig model_config(Contender contender) const;
-  TrainConfig train_config(int64_t seed) const;
+  ModelConfig model_config(CandidateKind kind) const;
+  TrainConfig train_config(const CandidateSpec& candidate, double learning_rate, int64_t seed) const;
+  CandidateSpec candidate(CandidateKind kind, int64_t limit = 0) const;
   // Bytes back that a chain of windows can reach.
-  int64_t reach() const { return layers * (window - 1); }
+  int64_t reach() const { return shape.num_layers * (shape.sliding_window - 1); }
+};
+
+// Of experiments on synthetic tasks.
+struct TaskSettings : TrainingSettings {
+  int64_t samples = 64;              // rows per cell and seed, in tests
+  int64_t validation_samples = 64;   // rows per cell, in the evaluations of a training
+  int64_t training_rows = 0;         // different ones; 0: every row is fresh
+  std::vector<int64_t> stages;       // of the curriculum: largest lengths before the last stage, ascending
+  std::vector<int64_t> stage_loads;  // largest load of each stage, the last included; empty: all loads in every one
+  double advance_at = 0.9;           // accuracy on a stage's hardest rows that begins the next
+  double stop_at = 0.995;            // accuracy in the last stage that ends a training; 0: never
+
+  void list_fields(SettingsTable& table) override;
+  std::vector<std::string> problems() override;
+  // The stages up to `last`, whose lengths and loads are those asked for.
+  std::vector<TaskStage> stages_to(const TaskStage& last) const;
+};
+
+// Of probes: one task over lengths and loads, for several candidates.
+struct ProbeSettings : TaskSettings {
+  std::vector<CandidateKind> candidates = {CandidateKind::kPmnet, CandidateKind::kWindow, CandidateKind::kTransformer,
+                                           CandidateKind::kMamba};
+  std::vector<int64_t> loads = {1};  // trained and tested, ascending
+  std::vector<int64_t> lengths;      // tested, ascending
+  int64_t least = 0, most = 0;       // lengths in training
+  bool log_lengths = false;
+  int64_t attention_limit = 4096;  // the Transformer keeps everything it has read: tested no further than this
+  int64_t control_limit = 4096;    // models that cannot know are tested no further than this
+
+  void list_fields(SettingsTable& table) override;
+  std::vector<std::string> problems() override;
+  TaskStage last_stage() const { return {loads, least, most, log_lengths}; }
+  std::vector<TaskCell> cells() const;
+  // Those asked for; PMNet also without recurrence.
+  std::vector<CandidateSpec> all_candidates() const;
 };
 
 }  // namespace pmnet

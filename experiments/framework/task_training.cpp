@@ -8,10 +8,11 @@
 #include <limits>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/hash.h"
+#include "base/statistics.h"
 #include "config/costs.h"
 #include "model/model_folder.h"
-#include "report/progress.h"
 #include "train/loop.h"
 
 namespace pmnet {
@@ -22,6 +23,13 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 std::unique_ptr<LanguageModel> new_model(const TaskTraining& training) {
+  if (!training.begin_from.empty()) {
+    LoadedModel loaded = load_model(training.begin_from);
+    if (loaded.config != training.model)
+      fail("{}: the model there has another shape than this training; use the recipe that it was trained with",
+           training.begin_from.string());
+    return std::move(loaded.model);
+  }
   std::unique_ptr<LanguageModel> model = make_model(training.model);
   model->initialize(static_cast<uint64_t>(training.config.seed));
   return model;
@@ -142,10 +150,9 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
     std::vector<double> norms;
     for (const MetricPoint& point : series.by_name["train/grad_norm"])
       if (std::isfinite(point.value)) norms.push_back(point.value);
-    std::sort(norms.begin(), norms.end());
     if (!norms.empty()) {
-      outcome_.median_norm = norms[norms.size() / 2];
-      outcome_.largest_norm = norms.back();
+      outcome_.median_norm = median(norms);
+      outcome_.largest_norm = *std::max_element(norms.begin(), norms.end());
     }
     double count = 0;
     for (const MetricPoint& point : series.by_name["train/loss"]) {

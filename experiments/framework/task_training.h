@@ -14,6 +14,7 @@ namespace pmnet {
 
 struct TaskTraining {
   ModelConfig model;
+  std::filesystem::path begin_from = {};  // model folder whose weights are the start; empty: random ones
   TrainConfig config;  // steps, optimizer, guard, memory switches, seed of the weights, log_every, eval_every
 
   // A pure function of the step and the stage of the curriculum, so that every model of a seed sees the same bytes.

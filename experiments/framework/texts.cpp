@@ -24,7 +24,7 @@ ReadOptions read_options(const BookSettings& books) {
   return read;
 }
 
-// Enough documents that are long enough, told before hours are spent on anything else.
+// Enough documents that are long enough, checked before hours are spent on anything else.
 void require_books(const BookSettings& books, const std::vector<InputFile>& files) {
   DocumentQueue queue(files, read_options(books), books.limits());
   while (queue.next()) {
@@ -38,32 +38,24 @@ void require_books(const BookSettings& books, const std::vector<InputFile>& file
 
 }  // namespace
 
-void BookSettings::visit(const Settings::Visitor& visitor, const std::string& key) {
-  visitor(key, &text, "Long documents to evaluate on; none: tales of our own");
-  visitor(key + "_field", &text_field, "Their field in JSONL, their column in Parquet");
-  visitor("documents", &documents, "Documents to evaluate on");
-  visitor("bytes", &bytes, "Bytes of each document; shorter ones are left out");
-}
-
-std::vector<std::string> BookSettings::problems(const std::string& key) const {
-  std::vector<std::string> found;
-  if (documents < 1) found.push_back(fmt::format("documents is {}; it must be above 0", documents));
-  if (bytes < 1) found.push_back(fmt::format("bytes is {}; it must be above 0", bytes));
-  if (text_field.empty()) found.push_back(key + "_field is empty");
-  return found;
+void BookSettings::list_fields(SettingsTable& table, const std::string& key) {
+  table.add(key, &text, "Long documents to evaluate on; none: synthetic stories");
+  table.add(key + "_field", &text_field, "Their field in JSONL, their column in Parquet");
+  table.add("documents", &documents, "Documents to evaluate on", kPositive);
+  table.add("bytes", &bytes, "Bytes of each document; shorter ones are left out", kPositive);
 }
 
 void write_books(const fs::path& folder, const BookSettings& books, uint64_t seed) {
   fs::create_directories(folder);
   StoryOptions options;
   options.seed = seed;
-  options.typical_bytes = static_cast<uint64_t>(2 * books.bytes);  // tales are half as long at least
+  options.typical_bytes = static_cast<uint64_t>(2 * books.bytes);  // stories are at least half as long
   for (int64_t number = 0; number < books.documents; ++number) {
-    std::string tale;
+    std::string story;
     // Short ones never lack opening and end, long ones may still fall short by a sentence.
-    for (uint64_t attempt = 0; static_cast<int64_t>(tale.size()) < books.bytes; ++attempt)
-      tale += make_story(options, static_cast<uint64_t>(number) + attempt * static_cast<uint64_t>(books.documents));
-    write_file_atomically(folder / fmt::format("book-{:04}.txt", number + 1), tale);
+    for (uint64_t attempt = 0; static_cast<int64_t>(story.size()) < books.bytes; ++attempt)
+      story += make_story(options, static_cast<uint64_t>(number) + attempt * static_cast<uint64_t>(books.documents));
+    write_file_atomically(folder / fmt::format("book-{:04}.txt", number + 1), story);
   }
 }
 
@@ -72,7 +64,7 @@ Part books_part(const BookSettings& books, uint64_t seed) {
   Part part;
   part.name = kBooksPart;
   part.run = [books, seed](PartContext& context) {
-    if (books.text.empty()) write_books(context.folder() / "tales", books, seed);
+    if (books.text.empty()) write_books(context.folder() / "stories", books, seed);
     const std::vector<InputFile> files = book_files(books, context);
     require_books(books, files);
     json result = {{"files", json::array()}};
@@ -84,7 +76,7 @@ Part books_part(const BookSettings& books, uint64_t seed) {
 
 std::vector<InputFile> book_files(const BookSettings& books, const PartContext& context) {
   if (!books.text.empty()) return find_inputs(books.text);
-  return find_inputs({(context.folder_of(kBooksPart) / "tales").string()});
+  return find_inputs({(context.folder_of(kBooksPart) / "stories").string()});
 }
 
 json score_books(const std::vector<Candidate>& models, const BookSettings& books, const EvalSettings& settings,

@@ -1,5 +1,5 @@
-// Texts of the experiments on text: given ones, or tales of our own written into the experiment's folder; and documents
-// scored with models, part by part.
+// Texts of the experiments on text: given ones, or synthetic stories written into the experiment's folder; and
+// documents scored with models, in parts that can be resumed.
 #pragma once
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -11,19 +11,18 @@
 
 namespace pmnet {
 
-// Long documents to evaluate on. Without `text` tales of our own stand in.
+// Long documents to evaluate on. Without `text`: synthetic stories.
 struct BookSettings {
   std::vector<std::string> text;  // files, folders, globs
   std::string text_field = "text";
   int64_t documents = 4;
   int64_t bytes = 0;  // of each
 
-  void visit(const Settings::Visitor& visitor, const std::string& key);
-  std::vector<std::string> problems(const std::string& key) const;
+  void list_fields(SettingsTable& table, const std::string& key);
   DocumentLimits limits() const { return {.max_bytes = bytes, .min_bytes = bytes, .documents = documents}; }
 };
 
-// Tales of at least `bytes` each, as files of their own. What is there from an interrupted attempt is written anew.
+// Synthetic stories of at least `bytes` each, one per file. Those of an interrupted attempt are replaced.
 void write_books(const std::filesystem::path& folder, const BookSettings& books, uint64_t seed);
 
 // The part that finds or writes the books; later parts read them through book_files().
@@ -31,7 +30,7 @@ Part books_part(const BookSettings& books, uint64_t seed);
 std::vector<InputFile> book_files(const BookSettings& books, const PartContext& context);
 inline constexpr const char* kBooksPart = "books";
 
-// Scores the books; goes on after the last finished round of documents. The result is what load_scores() reads.
+// Scores the books; resumes after the last finished round of documents. The result is what load_scores() reads.
 nlohmann::json score_books(const std::vector<Candidate>& models, const BookSettings& books,
                            const EvalSettings& settings, PartContext& context);
 

@@ -6,8 +6,29 @@
 
 namespace pmnet {
 
-const char* verdict_name(Verdict verdict) {
-  return verdict == Verdict::kHolds ? "HOLDS" : verdict == Verdict::kFails ? "DOES NOT HOLD" : "UNDECIDED";
+namespace {
+
+std::string outcome_of(const Check& check) {
+  const Verdict verdict = verdict_of(check);
+  if (!check.control) return verdict_name(verdict);
+  return verdict == Verdict::kHolds   ? "behaved as required"
+         : verdict == Verdict::kFails ? "did not behave as required, so the claim is undecided"
+                                      : "undecided, and so is the claim";
+}
+
+}  // namespace
+
+Check at_least(double threshold, const std::string& what, const Interval& measured, const std::string& over) {
+  return {what, measured, Bound::kAtLeast, threshold, over, false};
+}
+
+Check at_most(double threshold, const std::string& what, const Interval& measured, const std::string& over) {
+  return {what, measured, Bound::kAtMost, threshold, over, false};
+}
+
+Check control(Check check) {
+  check.control = true;
+  return check;
 }
 
 Verdict verdict_of(const Check& check) {
@@ -24,9 +45,9 @@ std::string sentence_of(const Check& check) {
                                 ? fmt::format("95% interval {:.4g} to {:.4g} over {} {}", measured.low, measured.high,
                                               measured.count, check.over)
                                 : fmt::format("no interval: the number of {} is {}", check.over, measured.count);
-  return fmt::format("{}{}: {:.4g} ({}), expected {} {:.4g}: {}", check.control ? "control, must fail: " : "",
-                     check.what, measured.mean, range, check.bound == Bound::kAtLeast ? "at least" : "at most",
-                     check.threshold, verdict_name(verdict_of(check)));
+  return fmt::format("{}{}: {:.4g} ({}), {} {} {:.4g}: {}", check.control ? "control: " : "", check.what, measured.mean,
+                     range, check.control ? "required" : "expected",
+                     check.bound == Bound::kAtLeast ? "at least" : "at most", check.threshold, outcome_of(check));
 }
 
 Verdict judge(const std::vector<Check>& checks) {

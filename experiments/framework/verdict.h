@@ -8,25 +8,28 @@
 
 namespace pmnet {
 
-const char* verdict_name(Verdict verdict);  // "HOLDS", "DOES NOT HOLD", "UNDECIDED"
-
 enum class Bound { kAtLeast, kAtMost };
 
 struct Check {
-  std::string what;            // "accuracy of PMNet over 100,000 bytes"
-  Interval measured;           // with its confidence interval
-  std::string over = "seeds";  // what its independent values are
+  std::string what;   // "accuracy of PMNet over 100,000 bytes"
+  Interval measured;  // with its confidence interval
   Bound bound = Bound::kAtLeast;
   double threshold = 0;
-  // A control is a model or a setting that must fail at what is claimed; its check says so ("at most chance"). When the
-  // check does not hold, the experiment does not measure what it is meant to, and the claim stays undecided.
+  std::string over = "seeds";  // what its independent values are
+  // A control decides whether the experiment measures what it is meant to: a model that must fail at what is claimed
+  // ("at most chance"), or one that must succeed. Unless it does as required, the claim stays undecided.
   bool control = false;
 };
+
+Check at_least(double threshold, const std::string& what, const Interval& measured, const std::string& over = "seeds");
+Check at_most(double threshold, const std::string& what, const Interval& measured, const std::string& over = "seeds");
+Check control(Check check);
 
 // Holds when the whole interval is on the right side of the threshold, does not hold when all of it is on the wrong
 // one.
 Verdict verdict_of(const Check& check);
-// "accuracy of PMNet over 100,000 bytes: 0.98 (95% interval 0.97 to 0.99 over 3 seeds), expected at least 0.95: HOLDS"
+// "accuracy of PMNet over 100,000 bytes: 0.98 (95% interval 0.97 to 0.99 over 3 seeds), expected at least 0.95: holds"
+// "control: accuracy without recurrence: 0.06 (...), required at most 0.16: behaved as required"
 std::string sentence_of(const Check& check);
 
 // Controls first: one that does not hold, or is undecided, leaves the claim undecided. Then the claim does not hold

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <stdexcept>
 
 #include "base/atomic_folder.h"
@@ -29,21 +30,21 @@ h1 { font-size: clamp(1.5rem, 4vw, 2.1rem); line-height: 1.2; margin: 1rem 0 1.5
 h2 { font-size: 1.35rem; margin: 2.5rem 0 0.75rem; padding-bottom: 0.3rem; border-bottom: 1px solid var(--line); }
 h3 { font-size: 1.1rem; margin: 1.75rem 0 0.5rem; }
 h4 { font-size: 1rem; margin: 1.25rem 0 0.5rem; color: var(--soft); }
-p, ul { max-width: 46rem; }
+p, ul, .verdict { max-width: 64rem; }
 li { margin: 0.2rem 0; }
 pre { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 0.75rem 1rem;
   overflow-x: auto; font: 0.85rem/1.45 ui-monospace, monospace; }
 figure { margin: 1.25rem 0; }
 figure img, figure > svg { display: block; max-width: 100%; height: auto; border-radius: 6px; }
 figure img { background: #ffffff; border: 1px solid var(--line); }
-figcaption { color: var(--soft); font-size: 0.9rem; margin-top: 0.4rem; max-width: 46rem; }
+figcaption { color: var(--soft); font-size: 0.9rem; margin-top: 0.4rem; max-width: 64rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.35rem 0.8rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 th { color: var(--soft); font-weight: 600; border-bottom-width: 2px; }
 th.number, td.number { text-align: right; white-space: nowrap; }
 .verdict { border: 1px solid var(--line); border-left: 5px solid var(--mark); border-radius: 6px;
-  background: var(--card); padding: 0.75rem 1rem; margin: 1rem 0; max-width: 46rem; }
+  background: var(--card); padding: 0.75rem 1rem; margin: 1rem 0; }
 .verdict strong { color: var(--mark); }
 .verdict ul { margin: 0.5rem 0 0; padding-left: 1.2rem; color: var(--soft); }
 .holds { --mark: var(--good); } .fails { --mark: var(--bad); } .open { --mark: var(--open); }
@@ -204,9 +205,15 @@ void HtmlPage::preformatted(std::string_view text) {
   parts_.push_back({"<pre>" + escape_html(text) + "</pre>\n", fenced(clean_utf8(text)), {}});
 }
 
+const char* verdict_name(Verdict verdict) {
+  constexpr const char* kNames[] = {"holds", "does not hold", "undecided", "no verdict at this size"};
+  return kNames[static_cast<size_t>(verdict)];
+}
+
 void HtmlPage::verdict(Verdict verdict, std::string_view claim, const std::vector<std::string>& reasons) {
   const char* style = verdict == Verdict::kHolds ? "holds" : verdict == Verdict::kFails ? "fails" : "open";
-  const char* word = verdict == Verdict::kHolds ? "Holds" : verdict == Verdict::kFails ? "Does not hold" : "Undecided";
+  std::string word = verdict_name(verdict);
+  word[0] = static_cast<char>(std::toupper(word[0]));
   std::string markdown = fmt::format("> **{}:** {}\n", word, escape_markdown(claim));
   if (!reasons.empty()) markdown += ">\n";
   for (const std::string& reason : reasons) markdown += "> - " + escape_markdown(reason) + "\n";

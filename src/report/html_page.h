@@ -10,7 +10,9 @@
 
 namespace pmnet {
 
-enum class Verdict { kHolds, kFails, kOpen };  // kOpen: the data do not decide
+// On a claim. kOpen: the data do not decide; kNone: too little was run to judge it.
+enum class Verdict { kHolds, kFails, kOpen, kNone };
+const char* verdict_name(Verdict verdict);  // "holds", "does not hold", "undecided", "no verdict at this size"
 
 class HtmlPage {
  public:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -158,15 +159,11 @@ constexpr const char* kStyle =
 Series seed_band(std::string name, std::vector<double> xs, const std::vector<std::vector<double>>& values) {
   Series series{std::move(name), std::move(xs), {}};
   for (size_t i = 0; i < series.x.size(); ++i) {
-    double sum = 0, least = INFINITY, most = -INFINITY;
-    for (const std::vector<double>& seed : values) {
-      sum += seed.at(i);
-      least = std::min(least, seed[i]);
-      most = std::max(most, seed[i]);
-    }
-    series.y.push_back(sum / static_cast<double>(values.size()));
-    series.low.push_back(least);
-    series.high.push_back(most);
+    const std::vector<double>& seeds = values.at(i);
+    const auto [least, most] = std::minmax_element(seeds.begin(), seeds.end());
+    series.y.push_back(std::accumulate(seeds.begin(), seeds.end(), 0.0) / static_cast<double>(seeds.size()));
+    series.low.push_back(*least);
+    series.high.push_back(*most);
   }
   return series;
 }

@@ -16,7 +16,7 @@ struct Series {
   bool dashed = false;
 };
 
-// The mean over seeds with a band from the least to the greatest; values[seed][i] belongs to xs[i].
+// The mean over seeds with a band from the least to the greatest; values[i] holds those of the seeds at xs[i].
 Series seed_band(std::string name, std::vector<double> xs, const std::vector<std::vector<double>>& values);
 
 // A vertical line, such as the length a model was trained on.

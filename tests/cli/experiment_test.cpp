@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <fstream>
 
 #include "support/program.h"
 #include "support/temporary_folder.h"
@@ -51,6 +52,18 @@ TEST(ExperimentCommand, AllOfThemRunInOrder) {
   EXPECT_TRUE(fs::exists(folder / "out" / "report.md"));
 }
 
+TEST(ExperimentCommand, SettingsArePrintedAndReadBack) {
+  const TemporaryFolder folder;
+  const ProgramResult printed = run_program("experiment copy --recipe smoke --print-settings --set steps=7");
+  ASSERT_EQ(printed.exit_code, 0) << printed.output;
+  EXPECT_NE(printed.output.find("steps = 7 "), std::string::npos) << printed.output;
+  const std::string recipe = in(folder, "mine.toml");
+  std::ofstream(recipe) << printed.output;
+  const ProgramResult again = run_program("experiment copy --print-settings --recipe " + recipe);
+  EXPECT_EQ(again.output, printed.output);
+  expect_user_error("experiment recall --print-settings --recipe " + recipe, "unknown key 'reading'");
+}
+
 TEST(ExperimentCommand, ADryRunPrintsThePlanAndWritesNothing) {
   const TemporaryFolder folder;
   const ProgramResult plan = run_program("experiment recall --recipe smoke --dry-run --out " + in(folder, "out"));
@@ -60,17 +73,17 @@ TEST(ExperimentCommand, ADryRunPrintsThePlanAndWritesNothing) {
   EXPECT_FALSE(fs::exists(folder / "out"));
 }
 
-TEST(ExperimentCommand, ASignalStopsItAndTheSameCommandGoesOn) {
+TEST(ExperimentCommand, ASignalStopsItAndTheSameCommandResumesIt) {
   const TemporaryFolder folder;
   const std::string arguments =
-      "experiment recall --recipe smoke --set steps=2000 --set finish_at=2 --threads 1 --out " + in(folder, "out");
+      "experiment recall --recipe smoke --set steps=2000 --set stop_at=0 --threads 1 --out " + in(folder, "out");
   const fs::path training = folder / "out" / "parts" / "train-pmnet-seed-1";
   const ProgramResult stopped = run_shell(
       fmt::format("'{}' {} 2>&1 & pid=$!; for i in $(seq 300); do [ -e '{}' ] && break; sleep 0.1; done; sleep 0.5; "
                   "kill -TERM $pid; wait $pid",
                   PMNET_PROGRAM, arguments, (training / "metrics.jsonl").string()));
   EXPECT_EQ(stopped.exit_code, 0) << stopped.output;
-  EXPECT_NE(stopped.output.find("stopped; the same command goes on"), std::string::npos) << stopped.output;
+  EXPECT_NE(stopped.output.find("stopped; the same command resumes it"), std::string::npos) << stopped.output;
   EXPECT_TRUE(fs::exists(training / "ckpt")) << "what was learned is kept";
   EXPECT_FALSE(fs::exists(folder / "out" / "report.html"));
 }

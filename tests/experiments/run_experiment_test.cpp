@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "base/atomic_folder.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
 #include "base/json.h"
@@ -23,16 +24,13 @@ struct CountSettings : Settings {
   bool loud = false;
   std::string word = "one";
   std::vector<int64_t> sizes = {1, 2};
-  void visit(const Visitor& visitor) override {
-    visitor("steps", &steps, "");
-    visitor("rate", &rate, "");
-    visitor("loud", &loud, "");
-    visitor("word", &word, "");
-    visitor("sizes", &sizes, "");
-  }
-  std::vector<std::string> problems() override {
-    if (steps <= 0) return {"steps must be above 0"};
-    return {};
+  void list_fields(SettingsTable& table) override {
+    Settings::list_fields(table);
+    table.add("steps", &steps, "", kPositive);
+    table.add("rate", &rate, "");
+    table.add("loud", &loud, "");
+    table.add("word", &word, "");
+    table.add("sizes", &sizes, "");
   }
 };
 
@@ -95,19 +93,26 @@ class CountExperiment : public Experiment {
   CountSettings settings_;
 };
 
-const ExperimentEntry kEntry = {
-    "counting", "Counts", [](Recipe) -> std::unique_ptr<Experiment> { return std::make_unique<CountExperiment>(); }};
+const ExperimentEntry kEntry = {"counting", "Counts",
+                                []() -> std::unique_ptr<Experiment> { return std::make_unique<CountExperiment>(); }};
 
 class RunExperiment : public ::testing::Test {
  protected:
-  RunExperiment() { journal = {}; }
+  RunExperiment() {
+    journal = {};
+    write_recipe("");
+  }
+  void write_recipe(const std::string& toml) { write_file_atomically(recipe_, toml); }
   ExperimentRequest request(const std::vector<std::pair<std::string, std::vector<std::string>>>& settings = {}) const {
-    return {Recipe::kSmoke, folder_ / "out", settings};
+    ExperimentRequest made{recipe_, folder_ / "out", {}};
+    for (const auto& [key, values] : settings) made.settings.push_back({key, values, "--set"});
+    return made;
   }
   std::string text(const std::string& file) const { return read_file(folder_ / "out" / file, 1 << 20); }
   std::vector<std::string> runs() const { return journal.runs; }
 
   TemporaryFolder folder_;
+  const std::string recipe_ = (folder_ / "counting.small.toml").string();
 };
 
 using Words = std::vector<std::string>;
@@ -119,14 +124,14 @@ TEST_F(RunExperiment, LeavesSettingsResultsAndReport) {
   EXPECT_EQ(runs(), (Words{"first", "count 1", "count 2", "report"}));
   const json settings = json::parse(text("settings.json"));
   EXPECT_EQ(settings.at("experiment"), "counting");
-  EXPECT_EQ(settings.at("recipe"), "smoke");
+  EXPECT_EQ(settings.at("recipe"), "small");
   EXPECT_EQ(settings.at("settings").at("sizes"), json({1, 2}));
   EXPECT_FALSE(settings.at("program").at("version").get<std::string>().empty());
   EXPECT_GT(settings.at("machine").at("threads").get<int>(), 0);
   EXPECT_EQ(json::parse(text("parts/count-further/result.json")).at("result").at("value"), 3);
   for (const char* report : {"report.md", "report.html"}) {
     EXPECT_NE(text(report).find("The count is at least two."), std::string::npos);
-    EXPECT_NE(text(report).find("expected at least 2: HOLDS"), std::string::npos);
+    EXPECT_NE(text(report).find("expected at least 2: holds"), std::string::npos);
     EXPECT_NE(text(report).find("Counts from one."), std::string::npos);
   }
 }
@@ -169,7 +174,7 @@ TEST_F(RunExperiment, ForeignFoldersAreRefused) {
   FileWriter(folder_ / "out" / "letter.txt").finish();
   EXPECT_NE(user_error_of([&] { run_experiment(kEntry, request()); }).find("not an experiment's"), std::string::npos);
   EXPECT_FALSE(fs::exists(folder_ / "out" / "settings.json"));
-  EXPECT_NE(user_error_of([&] { run_experiment(kEntry, {Recipe::kSmoke, {}, {}}); }).find("--out"), std::string::npos);
+  EXPECT_NE(user_error_of([&] { run_experiment(kEntry, {recipe_, {}, {}}); }).find("--out"), std::string::npos);
 }
 
 TEST_F(RunExperiment, AnotherExperimentsFolderIsRefused) {
@@ -203,34 +208,77 @@ TEST_F(RunExperiment, SettingsAreTypedAndMistakesNamed) {
   };
   EXPECT_NE(error_of("stpes", {"4"}).find("did you mean 'steps'"), std::string::npos);
   EXPECT_NE(error_of("text", {"a.txt"}).find("unknown key 'text'"), std::string::npos);
-  EXPECT_NE(error_of("steps", {"many"}).find("steps is 'many', expected a whole number"), std::string::npos);
+  EXPECT_NE(error_of("steps", {"many"}).find("steps is 'many', expected an integer"), std::string::npos);
   EXPECT_NE(error_of("loud", {"yes"}).find("expected true or false"), std::string::npos);
-  EXPECT_NE(error_of("sizes", {"1", "x"}).find("expected a whole number"), std::string::npos);
-  EXPECT_NE(error_of("steps", {"0"}).find("steps must be above 0"), std::string::npos);
+  EXPECT_NE(error_of("sizes", {"1", "x"}).find("expected an integer"), std::string::npos);
+  EXPECT_NE(error_of("steps", {"0"}).find("steps is 0, expected 1"), std::string::npos);
   const auto experiment = prepare_experiment(
       kEntry, request({{"steps", {"2k"}}, {"rate", {"0.25"}}, {"loud", {"true"}}, {"sizes", {"3", "4", "5"}}}));
-  EXPECT_EQ(experiment->settings().to_json(),
-            json({{"steps", 2000}, {"rate", 0.25}, {"loud", true}, {"word", "one"}, {"sizes", {3, 4, 5}}}));
+  EXPECT_EQ(experiment->settings().to_json(), json({{"verdicts", true},
+                                                    {"steps", 2000},
+                                                    {"rate", 0.25},
+                                                    {"loud", true},
+                                                    {"word", "one"},
+                                                    {"sizes", {3, 4, 5}}}));
+}
+
+TEST_F(RunExperiment, ARecipeIsReadBeforeOtherSettings) {
+  write_recipe("steps = 7\nsizes = [4, 5]\nword = \"two\"\n");
+  const auto experiment = prepare_experiment(kEntry, request({{"steps", {"8"}}}));
+  const json settings = experiment->settings().to_json();
+  EXPECT_EQ(settings.at("steps"), 8);
+  EXPECT_EQ(settings.at("sizes"), json({4, 5}));
+  EXPECT_EQ(settings.at("word"), "two");
+  // What is printed is a recipe with the same settings.
+  write_recipe(experiment->settings().to_toml());
+  EXPECT_EQ(prepare_experiment(kEntry, request())->settings().to_json(), settings);
+}
+
+TEST_F(RunExperiment, AllMistakesOfARecipeAreNamedWithTheirLines) {
+  write_recipe("stpes = 7\nrate = \"fast\"\n");
+  const std::string error = user_error_of([&] { prepare_experiment(kEntry, request()); });
+  EXPECT_NE(error.find("counting.small.toml, line 1: unknown key 'stpes'; did you mean 'steps'"), std::string::npos)
+      << error;
+  EXPECT_NE(error.find("line 2: rate is 'fast', expected a number"), std::string::npos) << error;
+  write_recipe("steps = \n");
+  EXPECT_NE(user_error_of([&] { prepare_experiment(kEntry, request()); }).find("line 1, column"), std::string::npos);
+}
+
+TEST_F(RunExperiment, ASmallSizeGivesNoVerdict) {
+  write_recipe("verdicts = false\n");
+  const ExperimentSummary summary = run_experiment(kEntry, request());
+  EXPECT_EQ(judge(summary.report.findings.at(0).checks), Verdict::kHolds);
+  EXPECT_EQ(summary.report.verdict(summary.report.findings.at(0)), Verdict::kNone);
+  for (const char* report : {"report.md", "report.html"})
+    EXPECT_NE(text(report).find("No verdict at this size:"), std::string::npos) << text(report);
 }
 
 TEST(Registry, NamesAreFoundAndMistakesSuggested) {
-  EXPECT_NE(user_error_of([] { recipe_of("smok"); }).find("did you mean 'smoke'"), std::string::npos);
+  EXPECT_NE(user_error_of([] { find_recipe("recall", "smok"); }).find("did you mean 'smoke'"), std::string::npos);
   EXPECT_NE(user_error_of([] { find_experiment("recal"); }).find("did you mean 'recall'"), std::string::npos);
+  EXPECT_EQ(recipe_name(find_recipe("recall", "cpu")), "cpu");
+  EXPECT_EQ(recipe_name("mine.toml"), "mine.toml");
+}
+
+TEST(Registry, EveryExperimentHasASoundRecipeOfEverySize) {
   for (const ExperimentEntry& entry : experiment_table())
-    for (const std::string& name : recipe_names()) {
-      const std::unique_ptr<Experiment> experiment = entry.make(recipe_of(name));
-      EXPECT_FALSE(experiment->settings().to_json().empty()) << entry.name << " " << name;
+    for (const char* size : {"smoke", "cpu", "paper"}) {
+      const auto experiment = prepare_experiment(entry, {size, {}, {}});
+      EXPECT_FALSE(experiment->parts().empty()) << entry.name << " " << size;
+      EXPECT_EQ(experiment->settings().verdicts, std::string(size) != "smoke") << entry.name;
     }
 }
 
-// The recipes of the synthetic tasks are sound as they stand.
-TEST(Registry, SyntheticRecipesHaveNoProblems) {
-  for (const char* name : {"recall", "copy", "stability"})
-    for (const std::string& recipe : recipe_names()) {
-      const auto experiment = find_experiment(name).make(recipe_of(recipe));
-      EXPECT_TRUE(experiment->settings().problems().empty()) << name << " " << recipe;
-      EXPECT_FALSE(experiment->parts().empty());
-    }
+TEST(Registry, APresetIsTheShapeThatOtherKeysChange) {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "recall.mine.toml").string();
+  std::string recipe = read_file(find_recipe("recall", "paper"), 1 << 20);
+  write_file_atomically(file, recipe + "layers = 6\n");  // sorts before `preset`
+  const json settings = prepare_experiment(find_experiment("recall"), {file, {}, {}})->settings().to_json();
+  EXPECT_EQ(settings.at("preset"), "30m");
+  EXPECT_EQ(settings.at("hidden"), 256);
+  EXPECT_EQ(settings.at("window"), 128);
+  EXPECT_EQ(settings.at("layers"), 6);
 }
 
 TEST(FolderName, KeepsLettersAndJoinsTheRest) {

@@ -1,14 +1,19 @@
-// The synthetic experiments end to end in their smallest size. Recall is the quickest test that learning works at all:
-// past the reach of the windows PMNet must know the answer, and must guess without the recurrence of its memory.
+// The experiments on synthetic tasks at smoke size, from end to end; and what a training on a task can do: resume,
+// curricula, several learning rates, weights to begin from.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/stop_signal.h"
+#include "experiments/copy/copy.h"
 #include "experiments/framework/run_experiment.h"
 #include "experiments/recall/recall.h"
 #include "model/model_folder.h"
+#include "support/errors.h"
 #include "support/temporary_folder.h"
 
 namespace pmnet {
@@ -16,14 +21,35 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using Overrides = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 json result_in(const fs::path& folder, const std::string& part) {
   return read_json(folder / "parts" / folder_name(part) / "result.json").at("result");
 }
 
+ExperimentSummary run_smoke(const std::string& name, const fs::path& out, const Overrides& overrides = {}) {
+  ExperimentRequest request{"smoke", out, {}};
+  for (const auto& [key, values] : overrides) request.settings.push_back({key, values, "--set"});
+  return run_experiment(find_experiment(name), request);
+}
+
+RecallSettings recall_settings() {
+  RecallSettings settings;
+  settings.set(read_toml(find_recipe("recall", "smoke")));
+  return settings;
+}
+
+double accuracy_at(const json& test, int64_t length) {
+  for (const json& cell : test.at("cells"))
+    if (cell.at("length") == length) return cell.at("accuracy");
+  ADD_FAILURE() << "not tested at " << length;
+  return 0;
+}
+
 void expect_report(const fs::path& folder, const std::vector<std::string>& pictures) {
   const std::string html = read_file(folder / "report.html", 1 << 26);
   EXPECT_NE(html.find("data:image/svg+xml"), std::string::npos);
+  EXPECT_NE(html.find("No verdict at this size"), std::string::npos);
   for (const std::string& picture : pictures) EXPECT_TRUE(fs::exists(folder / picture)) << picture;
   EXPECT_TRUE(fs::exists(folder / "report.md"));
 }
@@ -31,24 +57,24 @@ void expect_report(const fs::path& folder, const std::vector<std::string>& pictu
 TEST(Smoke, RecallLearnsWithRecurrenceAndGuessesWithout) {
   const TemporaryFolder folder;
   const fs::path out = folder / "recall";
-  const ExperimentSummary summary = run_experiment(find_experiment("recall"), {Recipe::kSmoke, out, {}});
+  const ExperimentSummary summary = run_smoke("recall", out);
   ASSERT_TRUE(summary.finished);
-  const RecallSettings settings(Recipe::kSmoke);
-  const auto first = std::find_if(settings.distances.begin(), settings.distances.end(),
-                                  [&](int64_t distance) { return distance > settings.reach(); });
-  ASSERT_NE(first, settings.distances.end());
-  const json pmnet = result_in(out, "test pmnet, seed 1").at("right").at("1");
-  const json without = result_in(out, "test pmnet without recurrence, seed 1").at("right").at("1");
-  const json window = result_in(out, "test window, seed 1").at("right").at("1");
-  const double questions = static_cast<double>(settings.streams), chance = settings.task().chance();
+  const RecallSettings settings = recall_settings();
+  const json pmnet = result_in(out, "test pmnet, seed 1");
+  const json without = result_in(out, "test pmnet without recurrence, seed 1");
+  const json window = result_in(out, "test window, seed 1");
+  const double questions = static_cast<double>(settings.samples), chance = settings.task.chance();
   // Guesses are binomial: four standard deviations above chance happen once in thirty thousand.
   const double guessing = chance + 4 * std::sqrt(chance * (1 - chance) / questions);
-  for (auto distance = first; distance != settings.distances.end() && *distance <= settings.most_distance; ++distance) {
-    const size_t i = static_cast<size_t>(distance - settings.distances.begin());
-    EXPECT_GE(pmnet.at(i).get<double>() / questions, 0.95) << "after " << *distance;
-    EXPECT_LE(without.at(i).get<double>() / questions, guessing) << "after " << *distance;
-    EXPECT_LE(window.at(i).get<double>() / questions, guessing) << "after " << *distance;
+  int64_t beyond = 0;
+  for (const int64_t length : settings.lengths) {
+    if (length <= settings.reach() || length > settings.most) continue;
+    beyond += 1;
+    EXPECT_GE(accuracy_at(pmnet, length), 0.95) << "after " << length;
+    EXPECT_LE(accuracy_at(without, length), guessing) << "after " << length;
+    EXPECT_LE(accuracy_at(window, length), guessing) << "after " << length;
   }
+  EXPECT_GT(beyond, 0);
   EXPECT_EQ(judge(summary.report.findings.at(0).checks), Verdict::kHolds) << read_file(out / "report.md", 1 << 20);
   expect_report(out, {"accuracy.svg", "grid-pmnet.svg", "grid-window.svg", "accuracy.csv"});
 }
@@ -56,17 +82,17 @@ TEST(Smoke, RecallLearnsWithRecurrenceAndGuessesWithout) {
 TEST(Smoke, CopyRunsInBothReadings) {
   const TemporaryFolder folder;
   const fs::path out = folder / "copy";
-  ASSERT_TRUE(run_experiment(find_experiment("copy"), {Recipe::kSmoke, out, {}}).finished);
+  ASSERT_TRUE(run_smoke("copy", out).finished);
   expect_report(out, {"accuracy-paper.svg", "accuracy-strict.svg", "training-paper.svg", "training-strict.svg"});
   const json strict = result_in(out, "test pmnet, strict reading, seed 1");
-  EXPECT_GT(strict.at("lengths").back().get<int64_t>(), 6) << "beyond the reach of two windows of four";
+  EXPECT_GT(strict.at("cells").back().at("length").get<int64_t>(), 6) << "beyond the reach of two windows of four";
 }
 
 TEST(Smoke, StabilityRunsInAllVariants) {
   const TemporaryFolder folder;
   const fs::path out = folder / "stability";
-  ASSERT_TRUE(run_experiment(find_experiment("stability"), {Recipe::kSmoke, out, {}}).finished);
-  expect_report(out, {"context.svg", "training.svg", "stability.csv"});
+  ASSERT_TRUE(run_smoke("stability", out).finished);
+  expect_report(out, {"context.svg", "training.svg", "accuracy.csv", "trainings.csv"});
   // All variants start from the same weights and see the same batches.
   const json phases = result_in(out, "train phases, normalised, context 24, seed 1");
   const json sums = result_in(out, "train unconstrained, not normalised, context 24, seed 1");
@@ -74,26 +100,73 @@ TEST(Smoke, StabilityRunsInAllVariants) {
   EXPECT_NE(phases.at("median_norm"), sums.at("median_norm"));
 }
 
+TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "out";
+  const ExperimentSummary summary = run_smoke(
+      "recall", out, {{"candidates", {"pmnet"}}, {"steps", {"60"}}, {"lr", {"1e-9", "3e-3"}}, {"most", {"8"}}});
+  ASSERT_TRUE(summary.finished);
+  const json slow = result_in(out, "train pmnet, lr 1e-09, seed 1"),
+             fast = result_in(out, "train pmnet, lr 0.003, seed 1");
+  EXPECT_EQ(slow.at("batch_hash"), fast.at("batch_hash")) << "the same batches";
+  ASSERT_GT(fast.at("best_score").get<double>(), slow.at("best_score").get<double>());
+  EXPECT_EQ(result_in(out, "test pmnet, seed 1").at("learning_rate"), 3e-3);
+  EXPECT_EQ(result_in(out, "test pmnet without recurrence, seed 1").at("learning_rate"), 3e-3);
+}
+
+TEST(TaskExperimentTest, ACurriculumAdvancesAndTheNextExperimentBeginsFromItsWeights) {
+  const TemporaryFolder folder;
+  const Overrides tiny = {{"candidates", {"pmnet"}}, {"steps", {"8"}}, {"eval_every", {"2"}},         {"keys", {"4"}},
+                          {"loads", {"1", "2"}},     {"most", {"16"}}, {"lengths", {"4", "16", "32"}}};
+  Overrides staged = tiny;
+  staged.insert(staged.end(), {{"stages", {"4", "8"}}, {"stage_loads", {"1", "1", "2"}}, {"advance_at", {"0"}}});
+  ASSERT_TRUE(run_smoke("recall", folder / "first", staged).finished);
+  EXPECT_EQ(result_in(folder / "first", "train pmnet, seed 1").at("stage"), 2);
+  Overrides further = tiny;
+  further.insert(further.end(), {{"begin_from", {(folder / "first").string()}}, {"lr", {"1e-12"}}});
+  ASSERT_TRUE(run_smoke("recall", folder / "second", further).finished);
+  const auto weights = [&](const char* experiment) {
+    return load_model(folder / experiment / "parts" / "train-pmnet-seed-1" / "model").model->named_parameters();
+  };
+  const auto before = weights("first"), after = weights("second");
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::allclose(before[i].second, after[i].second, 1e-4, 1e-6)) << before[i].first;
+  further.back() = {"hidden", {"48"}};
+  EXPECT_NE(user_error_of([&] { run_smoke("recall", folder / "third", further); }).find("another shape"),
+            std::string::npos);
+}
+
+TEST(TaskSettingsTest, StagesRiseToTheLast) {
+  TaskSettings settings;
+  settings.stages = {2, 4, 9};
+  const std::vector<TaskStage> short_course = settings.stages_to({{1, 2}, 1, 4, false});
+  ASSERT_EQ(short_course.size(), 2u) << "stages as long as the last, or longer, are left out";
+  EXPECT_EQ(short_course[0].most, 2);
+  EXPECT_EQ(short_course[1].most, 4);
+  settings.stage_loads = {1, 1, 2, 2};
+  const std::vector<TaskStage> loaded = settings.stages_to({{1, 2}, 1, 9, false});
+  ASSERT_EQ(loaded.size(), 4u);
+  EXPECT_EQ(loaded[1].hardest(), (TaskCell{1, 4}));
+  EXPECT_EQ(loaded[2].hardest(), (TaskCell{2, 9}));
+}
+
 // A training that is interrupted in the middle ends with the same bits as one that is not.
 TEST(TaskTrainingTest, AnInterruptedTrainingResumesBitByBit) {
   const TemporaryFolder folder;
-  const RecallSettings settings(Recipe::kSmoke);
+  const RecallSettings settings = recall_settings();
   int64_t interrupt_at = -1;
   TaskTraining training;
-  training.model = settings.model_config(Contender::kPmnet);
-  training.config = settings.train_config(3);
+  training.model = settings.model_config(CandidateKind::kPmnet);
+  training.config = settings.train_config(settings.candidate(CandidateKind::kPmnet), 3e-3, 3);
   training.config.steps = 12;
   training.config.eval_every = 4;
   training.batch = [&](int64_t step, int64_t stage) {
     if (step == interrupt_at) std::raise(SIGTERM);
-    return make_recall_batch(settings.task(), {{1}, 0, 8 + 4 * stage, false}, 3, step, 4);
+    return make_task_batch(settings.task, {{1}, 0, 8 + 4 * stage, false}, 3, step, 4);
   };
   training.evaluate = [&](const LanguageModel& model, int64_t) {
-    RecallQuestion question;
-    question.distances = {8};
-    question.streams = 8;
     TaskTraining::Evaluation found;
-    found.score = -score_recall(model, {}, settings.task(), question).loss[0];
+    found.score = -score_task(model, {}, settings.task, {1, 8}, 8, 0).loss;
     found.next_stage = true;
     return found;
   };

@@ -8,19 +8,11 @@
 namespace pmnet {
 namespace {
 
-Check at_least(double threshold, double low, double high, bool control = false) {
-  Check check;
-  check.what = "accuracy";
-  check.measured = {(low + high) / 2, low, high, 3};
-  check.threshold = threshold;
-  check.control = control;
-  return check;
+Check at_least(double threshold, double low, double high) {
+  return pmnet::at_least(threshold, "accuracy", {(low + high) / 2, low, high, 3});
 }
-
-Check at_most(double threshold, double low, double high, bool control = false) {
-  Check check = at_least(threshold, low, high, control);
-  check.bound = Bound::kAtMost;
-  return check;
+Check at_most(double threshold, double low, double high) {
+  return pmnet::at_most(threshold, "accuracy", {(low + high) / 2, low, high, 3});
 }
 
 TEST(Verdict, TheWholeIntervalMustBeOnOneSide) {
@@ -53,19 +45,23 @@ TEST(Verdict, AllChecksMustHoldAndOneIsEnoughToRefute) {
   EXPECT_EQ(judge({}), Verdict::kOpen);
 }
 
-TEST(Verdict, AControlThatDoesNotFailLeavesTheClaimOpen) {
+TEST(Verdict, AControlThatDoesNotBehaveLeavesTheClaimOpen) {
   const Check good = at_least(0.9, 0.95, 1), bad = at_least(0.9, 0.1, 0.2);
-  EXPECT_EQ(judge({good, at_most(0.2, 0.05, 0.1, true)}), Verdict::kHolds);
-  EXPECT_EQ(judge({bad, at_most(0.2, 0.05, 0.1, true)}), Verdict::kFails);
+  EXPECT_EQ(judge({good, control(at_most(0.2, 0.05, 0.1))}), Verdict::kHolds);
+  EXPECT_EQ(judge({bad, control(at_most(0.2, 0.05, 0.1))}), Verdict::kFails);
   for (const Check& check : {good, bad}) {
-    EXPECT_EQ(judge({check, at_most(0.2, 0.9, 1, true)}), Verdict::kOpen);
-    EXPECT_EQ(judge({check, at_most(0.2, 0.1, 0.3, true)}), Verdict::kOpen);
+    EXPECT_EQ(judge({check, control(at_most(0.2, 0.9, 1))}), Verdict::kOpen);
+    EXPECT_EQ(judge({check, control(at_most(0.2, 0.1, 0.3))}), Verdict::kOpen);
   }
 }
 
 TEST(Verdict, TheSentenceStatesThresholdAndInterval) {
   EXPECT_EQ(sentence_of(at_least(0.95, 0.97, 0.99)),
-            "accuracy: 0.98 (95% interval 0.97 to 0.99 over 3 seeds), expected at least 0.95: HOLDS");
+            "accuracy: 0.98 (95% interval 0.97 to 0.99 over 3 seeds), expected at least 0.95: holds");
+  EXPECT_EQ(sentence_of(control(at_most(0.16, 0.04, 0.08))),
+            "control: accuracy: 0.06 (95% interval 0.04 to 0.08 over 3 seeds), required at most 0.16: behaved as "
+            "required");
+  EXPECT_NE(sentence_of(control(at_most(0.16, 0.5, 0.6))).find("did not behave as required"), std::string::npos);
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ TEST(Plot, PanelsAreAlignedAndAConstantGetsAnAxisFromZero) {
 }
 
 TEST(Plot, SeedBandIsTheMeanBetweenWorstAndBest) {
-  const Series band = seed_band("pmnet", {10, 20}, {{1, 2}, {3, 2}, {5, 8}});
+  const Series band = seed_band("pmnet", {10, 20}, {{1, 3, 5}, {2, 2, 8}});
   EXPECT_EQ(band.y, (std::vector<double>{3, 4}));
   EXPECT_EQ(band.low, (std::vector<double>{1, 2}));
   EXPECT_EQ(band.high, (std::vector<double>{5, 8}));

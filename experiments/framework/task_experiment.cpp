@@ -1,0 +1,176 @@
+#include "experiments/framework/task_experiment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "config/costs.h"
+#include "model/model_folder.h"
+
+namespace pmnet {
+
+namespace {
+
+using nlohmann::json;
+
+std::string suffix(const Course& course) { return course.name.empty() ? "" : ", " + course.name; }
+
+bool within_limit(const CandidateSpec& candidate, const TaskCell& cell) {
+  return candidate.limit == 0 || cell.length <= candidate.limit;
+}
+
+TaskTraining::Evaluation evaluate_stage(const LanguageModel& model, const TaskSettings& settings, const Task& task,
+                                        const CandidateSpec& candidate, const Course& course, int64_t stage,
+                                        int64_t seed) {
+  const TaskStage &now = course.stages.at(static_cast<size_t>(stage)), &last = course.stages.back();
+  const auto score = [&](const TaskCell& cell) {
+    return score_task(model, candidate.trained, task, cell, settings.validation_samples, validation_seed(seed));
+  };
+  TaskTraining::Evaluation found;
+  double loss = 0, count = 0;
+  for (const TaskCell& cell : course.cells) {
+    if (cell.length > last.most || cell.length < last.least) continue;
+    const TaskScore here = score(cell);
+    found.score += here.accuracy();
+    loss += here.loss;
+    count += 1;
+  }
+  found.score /= count;
+  const double hardest = score(now.hardest()).accuracy();
+  const bool is_last = stage + 1 == std::ssize(course.stages);
+  found.next_stage = !is_last && hardest >= settings.advance_at;
+  found.finished = is_last && settings.stop_at > 0 && std::min(found.score, hardest) >= settings.stop_at;
+  found.metrics = {{"eval/loss", loss / count},
+                   {"eval/accuracy_at_hardest", hardest},
+                   {"eval/largest_length", static_cast<double>(now.most)},
+                   {"eval/largest_load", static_cast<double>(now.loads.back())}};
+  return found;
+}
+
+json test(const TaskSettings& settings, const TaskPlan& plan, const CandidateSpec& candidate, const Course& course,
+          int64_t seed, PartContext& context) {
+  // Of several learning rates, the one whose training did best on its validation rows.
+  double best_rate = settings.learning_rates.front(), best_score = -1;
+  for (const double rate : settings.learning_rates) {
+    const json& training = context.result_of(train_part_name(settings, candidate, course, rate, seed));
+    if (const double score = number_of(training.at("best_score")); score > best_score)
+      best_rate = rate, best_score = score;
+  }
+  const std::string trained = train_part_name(settings, candidate, course, best_rate, seed);
+  const LoadedModel loaded = load_model(context.folder_of(trained) / "model");
+  json result = context.partial().value_or(json{{"learning_rate", best_rate}, {"cells", json::array()}});
+  std::vector<TaskCell> cells;
+  for (const TaskCell& cell : course.cells)
+    if (within_limit(candidate, cell)) cells.push_back(cell);
+  for (size_t i = result["cells"].size(); i < cells.size(); ++i) {
+    const TaskCell& cell = cells[i];
+    const TaskScore score =
+        score_task(*loaded.model, candidate.tested, *plan.task, cell, settings.samples, static_cast<uint64_t>(seed),
+                   [&](double share) {
+                     context.stop().throw_if_requested();
+                     context.progress((static_cast<double>(i) + share) / static_cast<double>(cells.size()),
+                                      fmt::format("load {}, length {}", cell.load, cell.length));
+                   });
+    result["cells"].push_back({{"load", cell.load},
+                               {"length", cell.length},
+                               {"accuracy", score.accuracy()},
+                               {"row_accuracy", score.row_accuracy()},
+                               {"loss", score.loss},
+                               {"answers", score.answers}});
+    context.save_partial(result);
+  }
+  return result;
+}
+
+}  // namespace
+
+const CandidateSpec& TaskPlan::find(const std::string& name) const {
+  for (const CandidateSpec& candidate : candidates)
+    if (candidate.name == name) return candidate;
+  throw std::logic_error("the plan has no candidate " + name);
+}
+
+std::string train_part_name(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course,
+                            double learning_rate, int64_t seed) {
+  const bool several = settings.learning_rates.size() > 1;
+  return fmt::format("train {}{}{}, seed {}", candidate.training, suffix(course),
+                     several ? fmt::format(", lr {}", learning_rate) : "", seed);
+}
+
+std::string test_part_name(const CandidateSpec& candidate, const Course& course, int64_t seed) {
+  return fmt::format("test {}{}, seed {}", candidate.name, suffix(course), seed);
+}
+
+TaskTraining task_training(const TaskSettings& settings, const TaskPlan& plan, const CandidateSpec& candidate,
+                           const Course& course, double learning_rate, int64_t seed) {
+  TaskTraining training;
+  training.model = candidate.config;
+  training.config = settings.train_config(candidate, learning_rate, seed);
+  if (!settings.begin_from.empty())
+    training.begin_from = std::filesystem::path(settings.begin_from) / "parts" /
+                          folder_name(train_part_name(settings, candidate, course, learning_rate, seed)) / "model";
+  training.batch = [task = plan.task, course, seed, rows = settings.train.batch, distinct = settings.training_rows](
+                       int64_t step, int64_t stage) {
+    return make_task_batch(*task, course.stages.at(static_cast<size_t>(stage)), static_cast<uint64_t>(seed), step, rows,
+                           distinct);
+  };
+  training.evaluate = [&settings, task = plan.task, candidate, course, seed](const LanguageModel& model,
+                                                                             int64_t stage) {
+    return evaluate_stage(model, settings, *task, candidate, course, stage, seed);
+  };
+  return training;
+}
+
+Part TaskExperiment::train_part(const TaskPlan& plan, const CandidateSpec& candidate, const Course& course,
+                                double learning_rate, int64_t seed) const {
+  const TaskSettings& settings = task_settings();
+  const TaskTraining training = task_training(settings, plan, candidate, course, learning_rate, seed);
+  TaskTraining longest = training;  // a curriculum begins with short rows, which say little about the cost
+  longest.batch = [training, last = std::ssize(course.stages) - 1](int64_t step, int64_t) {
+    return training.batch(step, last);
+  };
+  Part part;
+  part.name = train_part_name(settings, candidate, course, learning_rate, seed);
+  part.timed_as = "train " + candidate.training + suffix(course);
+  part.cost = training_cost(longest);
+  part.estimate_seconds = [longest, steps = settings.train.steps] {
+    return time_task_step(longest) * static_cast<double>(steps);
+  };
+  part.run = [training](PartContext& context) { return to_json(train_on_task(training, context)); };
+  return part;
+}
+
+Part TaskExperiment::test_part(const TaskPlan& plan, const CandidateSpec& candidate, const Course& course,
+                               int64_t seed) const {
+  const TaskSettings& settings = task_settings();
+  Part part;
+  part.name = test_part_name(candidate, course, seed);
+  part.cost.parameters = parameter_count(candidate.config);
+  for (const TaskCell& cell : course.cells) {
+    if (!within_limit(candidate, cell)) continue;
+    const int64_t row = plan.task->row_size(cell);
+    const double bytes = static_cast<double>(settings.samples * row);
+    part.cost.bytes += bytes;
+    part.cost.flop += bytes * 2 * total(multiply_adds_per_token(candidate.config, row));
+  }
+  part.run = [&settings, plan, candidate, course, seed](PartContext& context) {
+    return test(settings, plan, candidate, course, seed, context);
+  };
+  return part;
+}
+
+std::vector<Part> TaskExperiment::parts() {
+  const TaskPlan plan = this->plan();
+  std::vector<Part> parts;
+  for (const Course& course : plan.courses)
+    for (int64_t seed = 1; seed <= task_settings().seeds; ++seed) {
+      for (const CandidateSpec& candidate : plan.candidates)
+        for (const double rate : task_settings().learning_rates)
+          if (candidate.trains()) parts.push_back(train_part(plan, candidate, course, rate, seed));
+      for (const CandidateSpec& candidate : plan.candidates) parts.push_back(test_part(plan, candidate, course, seed));
+    }
+  return parts;
+}
+
+}  // namespace pmnet

@@ -1,0 +1,39 @@
+// Long contexts (figure 1): bits per byte, time and memory against position, far beyond what the models were trained
+// on.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "experiments/framework/candidates.h"
+#include "experiments/framework/settings.h"
+#include "experiments/framework/texts.h"
+
+namespace pmnet {
+
+struct LongContextSettings : Settings {
+  std::vector<std::string> models;
+  std::string compare_recipe = "cpu";
+  BookSettings books;
+  int64_t trained = 512;  // bytes of context that the models were trained on
+  int64_t attention_limit = 16'384;
+  int64_t chunk = 1024;
+
+  void list_fields(SettingsTable& table) override;
+  std::vector<std::string> problems() override;
+  // Those given or trained by the comparison; each with memory also without recurrence.
+  std::vector<CandidateSpec> candidates() const;
+};
+
+class LongContextExperiment : public Experiment {
+ public:
+  Settings& settings() override { return settings_; }
+  std::vector<Part> parts() override;
+  Report report(const Results& results, const std::filesystem::path& folder) override;
+
+  static std::string part_name(const CandidateSpec& candidate) { return "read with " + candidate.title; }
+
+ private:
+  LongContextSettings settings_;
+};
+
+}  // namespace pmnet
