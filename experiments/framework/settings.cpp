@@ -3,9 +3,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/error.h"
+#include "base/shared_data.h"
 #include "base/suggest.h"
 
 namespace pmnet {
@@ -17,17 +17,8 @@ using nlohmann::json;
 
 constexpr const char *kPreset = "preset", *kSuffix = ".toml";
 
-// Where recipes/experiments is: under PMNET_HOME, or above the program, installed (share/pmnet) or built in the source
-// tree.
 fs::path recipe_folder() {
-  const fs::path inside = fs::path("recipes") / "experiments";
-  if (const char* home = std::getenv("PMNET_HOME"); home != nullptr && fs::is_directory(home / inside))
-    return home / inside;
-  std::error_code error;
-  for (fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path(); folder.has_relative_path();
-       folder = folder.parent_path())
-    for (const fs::path& found : {folder / "share" / "pmnet" / inside, folder / inside})
-      if (fs::is_directory(found, error)) return found;
+  if (const auto found = find_shared(fs::path("recipes") / "experiments")) return *found;
   fail("recipes/experiments was not found; set PMNET_HOME to the source folder, or give --recipe FILE.toml");
 }
 

@@ -11,6 +11,7 @@
 #include "base/stop_signal.h"
 #include "cli/commands.h"
 #include "cli/input_options.h"
+#include "cli/model_argument.h"
 #include "cli/outputs.h"
 #include "cli/size_option.h"
 #include "eval/eval_report.h"
@@ -120,10 +121,9 @@ void run_eval(EvalOptions& options) {
 void add_eval_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("eval", "Measure bits per byte of texts of any length, by position");
   const auto o = std::make_shared<EvalOptions>();
-  command->add_option("model", o->first_model, "Model folder or folder of a training run; NAME=DIR gives it a name")
-      ->type_name("DIR")
-      ->required();
-  add_input_options(*command, o->texts);
+  command->add_option("model", o->first_model, fmt::format("{}; NAME=DIR gives it a name", kModelHelp))
+      ->type_name("DIR");
+  add_input_options(*command, o->texts)->required(false);
   command->add_option("--model", o->more_models, "A further model to compare with the first; may be repeated")
       ->type_name("NAME=DIR")
       ->expected(1)
@@ -152,7 +152,10 @@ void add_eval_command(CLI::App& app) {
   command->add_option("--plot", o->files.plot, "Plot the curves to this .svg or .png file")->type_name("FILE");
   add_force_option(*command, o->force);
   command->footer("Ctrl-C stops early and prints the results so far; a second Ctrl-C exits at once.");
-  command->callback([o] { run_eval(*o); });
+  command->callback([o] {
+    default_model(o->first_model, o->texts.inputs);
+    run_eval(*o);
+  });
 }
 
 }  // namespace pmnet

@@ -18,6 +18,7 @@
 #include "base/standard_streams.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
+#include "cli/model_argument.h"
 #include "cli/outputs.h"
 #include "cli/seed_option.h"
 #include "cli/size_option.h"
@@ -30,7 +31,7 @@ namespace pmnet {
 namespace {
 
 struct GenerateOptions {
-  std::string folder;
+  std::string model;
   std::optional<std::string> prompt;
   std::string prompt_file;
   std::string memory, save_memory;
@@ -126,7 +127,7 @@ void generate(const GenerateOptions& options) {
   GenerateSettings settings = options.settings;
   settings.sampling.seed = options.seed ? *options.seed : std::random_device{}();
 
-  const OpenedModel opened = open_model(options.folder);
+  const OpenedModel opened = open_model(options.model);
   Session session = options.memory.empty() ? Session(opened.engine) : Session::load(options.memory, opened.engine);
   Generator generator(session);
   const ByteTokenizer tokenizer(opened.config);
@@ -167,9 +168,7 @@ void add_generate_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("generate", "Continue a text");
   const auto options = std::make_shared<GenerateOptions>();
   GenerateSettings& settings = options->settings;
-  command->add_option("folder", options->folder, "Model folder, or folder of a training run")
-      ->type_name("DIR")
-      ->required();
+  command->add_option("model", options->model, kModelHelp)->type_name("DIR");
   command->add_option("prompt", options->prompt, "Text to continue, may be empty [standard input]")->type_name("TEXT");
   command->add_option("--prompt-file", options->prompt_file, "Read the prompt from this file")->type_name("FILE");
   as_size(command->add_option("--max-bytes", settings.max_bytes, "Stop after this many bytes")->capture_default_str());
@@ -193,7 +192,10 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--memory", options->memory, "Start from the memory in this file")->type_name("FILE");
   command->add_option("--save-memory", options->save_memory, "Save the memory after the last byte")->type_name("FILE");
   add_force_option(*command, options->force);
-  command->callback([options] { generate(*options); });
+  command->callback([options] {
+    if (options->prompt_file.empty() || options->model.empty()) default_model(options->model, options->prompt);
+    generate(*options);
+  });
 }
 
 }  // namespace pmnet

@@ -11,6 +11,7 @@
 #include "base/stop_signal.h"
 #include "cli/commands.h"
 #include "cli/input_options.h"
+#include "cli/model_argument.h"
 #include "cli/outputs.h"
 #include "cli/size_option.h"
 #include "data/byte_tokenizer.h"
@@ -27,7 +28,7 @@ namespace {
 constexpr int64_t kLargestLimit = int64_t{4} << 20;  // the results of every byte are held in memory
 
 struct InspectOptions {
-  std::string folder, out = "inspect.html", tensors;
+  std::string model, out = "inspect.html", tensors;
   InputOptions input;
   int64_t limit = 16384;
   std::vector<std::string> slots;
@@ -57,9 +58,9 @@ void check(const InspectOptions& options) {
 void run_inspect(const InspectOptions& options) {
   check(options);
   Excerpt excerpt = read_excerpt(options);
-  const OpenedModel opened = open_model(options.folder);
-  require_memory(*opened.engine, options.folder);
-  require_byte_vocabulary(*opened.engine, options.folder);
+  const OpenedModel opened = open_model(options.model);
+  require_memory(*opened.engine, options.model);
+  require_byte_vocabulary(*opened.engine, options.model);
   std::vector<SlotName> slots = parse_slots(*opened.engine, options.slots);
   if (const auto special = ByteTokenizer(opened.config).find_special_byte(excerpt.bytes))
     print_error("note: byte {} of the text is BOS or EOS to this model", *special);
@@ -81,7 +82,7 @@ void run_inspect(const InspectOptions& options) {
   if (StopSignals::requested()) print_error("note: stopped; the page shows what was read");
 
   if (slots.empty()) slots = busiest_slots(inspection);
-  inspection_page(inspection, slots, {.model = options.folder, .text = excerpt.name}).write_html(options.out);
+  inspection_page(inspection, slots, {.model = options.model, .text = excerpt.name}).write_html(options.out);
   if (!options.tensors.empty()) write_tensors(inspection, options.tensors);
   fmt::print("{} bytes of {} at {:.4f} bits per byte (one stream, BOS fed and not scored)\n",
              format_count(inspection.num_bytes()), excerpt.name, inspection.bits_per_byte());
@@ -94,10 +95,8 @@ void run_inspect(const InspectOptions& options) {
 void add_inspect_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("inspect", "Write a page that shows how the memory reads a text");
   const auto options = std::make_shared<InspectOptions>();
-  command->add_option("folder", options->folder, "Model folder, or folder of a training run")
-      ->type_name("DIR")
-      ->required();
-  add_input_options(*command, options->input);
+  command->add_option("model", options->model, kModelHelp)->type_name("DIR");
+  add_input_options(*command, options->input)->required(false);
   command->add_option("--out", options->out, "Page to write")->type_name("FILE")->capture_default_str();
   command->add_option("--tensors", options->tensors, "Also write the numbers to this .safetensors file")
       ->type_name("FILE");
@@ -109,7 +108,10 @@ void add_inspect_command(CLI::App& app) {
       ->delimiter(',');
   add_force_option(*command, options->force);
   command->footer("Only the first document of the inputs is read.");
-  command->callback([options] { run_inspect(*options); });
+  command->callback([options] {
+    default_model(options->model, options->input.inputs);
+    run_inspect(*options);
+  });
 }
 
 }  // namespace pmnet

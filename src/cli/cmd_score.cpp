@@ -1,7 +1,9 @@
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/model_argument.h"
 #include "cli/outputs.h"
 #include "eval/score_stream.h"
 #include "eval/scorer.h"
@@ -13,6 +15,7 @@ namespace {
 
 struct ScoreCommand {
   std::string model, memory, save_memory;
+  std::optional<std::string> file;
   bool force = false;
   ScoreStreamOptions stream;
 };
@@ -33,8 +36,8 @@ void add_score_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("score", "Score each line in bits and print JSON lines");
   const auto o = std::make_shared<ScoreCommand>();
   ScoreStreamOptions& stream = o->stream;
-  command->add_option("model", o->model, "Model folder, or folder of a training run")->type_name("DIR")->required();
-  command->add_option("file", stream.file, "Text, .gz, .zst or a pipe [standard input]")->type_name("FILE");
+  command->add_option("model", o->model, kModelHelp)->type_name("DIR");
+  command->add_option("file", o->file, "Text, .gz, .zst or a pipe [standard input]")->type_name("FILE");
   command->add_option("--field", stream.field, "The input is JSON records; score this field of each")
       ->type_name("NAME");
   command->add_flag("--skip-bad", stream.skip_bad, "Score malformed records as empty lines instead of stopping");
@@ -54,7 +57,11 @@ void add_score_command(CLI::App& app) {
   command->footer(
       "A line end counts as a byte of its line. Without --independent the memory of all earlier lines is carried, in "
       "constant space, for as long as the input lasts.");
-  command->callback([o] { score(*o); });
+  command->callback([o] {
+    default_model(o->model, o->file);
+    o->stream.file = o->file.value_or("-");
+    score(*o);
+  });
 }
 
 }  // namespace pmnet

@@ -1,7 +1,6 @@
 #include <ATen/Parallel.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/format.h"
+#include "base/shared_data.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/input_options.h"
@@ -31,20 +31,16 @@ struct TrainArguments {
   bool dry_run = false;
 };
 
-// A file, or the name of a recipe: recipes/train/NAME.toml of the current folder or of PMNET_HOME, which the launcher
-// sets.
+// A file, or the name of a recipe: NAME.toml of recipes/train.
 std::filesystem::path find_recipe(const std::string& name) {
   namespace fs = std::filesystem;
   if (fs::exists(name)) return name;
-  const char* home = std::getenv("PMNET_HOME");
+  const fs::path folder = find_shared(fs::path("recipes") / "train").value_or(fs::path("recipes") / "train");
+  if (fs::exists(folder / (name + ".toml"))) return folder / (name + ".toml");
   std::vector<std::string> known;
-  for (const fs::path& root : {fs::path("."), fs::path(home == nullptr ? "." : home)}) {
-    const fs::path folder = root / "recipes" / "train";
-    if (fs::exists(folder / (name + ".toml"))) return folder / (name + ".toml");
-    std::error_code error;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
-      known.push_back(entry.path().stem().string());
-  }
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error))
+    known.push_back(entry.path().stem().string());
   fail("there is neither a file nor a recipe '{}'{}", name, did_you_mean(name, known));
 }
 

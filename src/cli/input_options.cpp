@@ -20,11 +20,12 @@ std::string unescape(const std::string& text, const std::string& flag) {
   return out;
 }
 
-void add_input_options(CLI::App& command, InputOptions& options) {
-  command
-      .add_option("inputs", options.inputs, "Files, folders and globs: .txt, .jsonl, .parquet, any bytes; .gz, .zst")
-      ->type_name("PATH")
-      ->required();
+CLI::Option* add_input_options(CLI::App& command, InputOptions& options) {
+  CLI::Option* inputs = command
+                            .add_option("inputs", options.inputs,
+                                        "Files, folders and globs: .txt, .jsonl, .parquet, any bytes; .gz, .zst")
+                            ->type_name("PATH")
+                            ->required();
   for (const Field<ReadOptions>& field : read_option_fields()) {
     const std::string flag = flag_of(field.key);
     if (field.is_switch()) {
@@ -38,6 +39,7 @@ void add_input_options(CLI::App& command, InputOptions& options) {
         ->type_name("TEXT")
         ->default_str(std::get<std::string>(field.get(options.read)));
   }
+  return inputs;
 }
 
 }  // namespace pmnet

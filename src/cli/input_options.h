@@ -13,8 +13,8 @@ struct InputOptions {
   ReadOptions read;
 };
 
-// `options` must outlive the parsing.
-void add_input_options(CLI::App& command, InputOptions& options);
+// `options` must outlive the parsing. Returns the option of the inputs, which is required.
+CLI::Option* add_input_options(CLI::App& command, InputOptions& options);
 
 // "\n" typed in a shell is two characters.
 std::string unescape(const std::string& text, const std::string& flag);
