@@ -24,6 +24,7 @@ void add_plot_command(CLI::App& app);
 void add_quantize_command(CLI::App& app);
 void add_reference_command(CLI::App& app);
 void add_score_command(CLI::App& app);
+void add_selftest_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 
 }  // namespace pmnet

@@ -31,10 +31,10 @@ namespace {
 
 using AddCommand = void (*)(CLI::App& app);
 constexpr AddCommand kCommands[] = {
-    add_bench_command,      add_data_command,      add_demo_command,     add_eval_command,
-    add_experiment_command, add_export_command,    add_generate_command, add_info_command,
-    add_inspect_command,    add_new_command,       add_parity_command,   add_plot_command,
-    add_quantize_command,   add_reference_command, add_score_command,    add_train_command};
+    add_bench_command,    add_data_command,     add_demo_command,     add_eval_command,      add_experiment_command,
+    add_export_command,   add_generate_command, add_info_command,     add_inspect_command,   add_new_command,
+    add_parity_command,   add_plot_command,     add_quantize_command, add_reference_command, add_score_command,
+    add_selftest_command, add_train_command};
 
 constexpr int kMaxThreads = 1024;
 

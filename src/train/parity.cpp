@@ -14,6 +14,7 @@
 #include "engine/session.h"
 #include "model/model_folder.h"
 #include "model/tensors.h"
+#include "train/device.h"
 #include "train/optimizer.h"
 #include "train/sequence_loss.h"
 
@@ -25,11 +26,13 @@ constexpr double kLogitLimit = 1e-4, kLossLimit = 1e-5, kGradientLimit = 1e-4, k
 
 class Check {
  public:
-  explicit Check(const std::filesystem::path& folder)
+  Check(const std::filesystem::path& folder, const at::Device& device)
       : folder_(folder), loaded_(load_model(folder)), expected_(read_tensors(folder / "expected.safetensors")) {
     ids_ = expect("input_ids");
     if (ids_.dim() != 2 || ids_.scalar_type() != at::kLong || ids_.numel() == 0)
       fail("{}: input_ids must be int64 [batch, time] and not empty", (folder / "expected.safetensors").string());
+    ids_ = ids_.to(device);
+    move_model(*loaded_.model, device);
   }
 
   std::vector<ParityRow> run() {
@@ -58,7 +61,7 @@ class Check {
     if (got.sizes() != want.sizes())
       fail("{}: {} has shape {}, the model gives {}", folder_.string(), item, c10::str(want.sizes()),
            c10::str(got.sizes()));
-    add(who + item, (got - want).abs().max().item<double>(), limit, "max-abs");
+    add(who + item, (got.cpu() - want).abs().max().item<double>(), limit, "max-abs");
   }
 
   void forward() {
@@ -77,7 +80,7 @@ class Check {
     for (size_t level = 0; level < trace.routes.size(); ++level) {
       const std::string item = fmt::format("route.{}", static_cast<int64_t>(level) * config->write_period);
       if (expected_.contains(item))
-        add(who + item, (trace.routes[level] != expect(item)).sum().item<double>(), 0, "tokens routed otherwise");
+        add(who + item, (trace.routes[level].cpu() != expect(item)).sum().item<double>(), 0, "tokens routed otherwise");
     }
   }
 
@@ -92,7 +95,7 @@ class Check {
     add("loss", std::abs(sum.loss / count - expect("loss").item<double>()), kLossLimit, "absolute");
     for (auto& [name, parameter] : loaded_.model->named_parameters()) {
       const Tensor& want = expect("grad." + name);
-      const Tensor got = parameter.grad().defined() ? parameter.grad() : at::zeros_like(parameter);
+      const Tensor got = parameter.grad().defined() ? parameter.grad().cpu() : at::zeros_like(want);
       const double largest = std::max(want.abs().max().item<double>(), 1e-30);
       add("grad." + name, (got - want).abs().max().item<double>() / largest, kGradientLimit, "of the largest entry");
       parameter.mutable_grad() = Tensor();
@@ -120,7 +123,7 @@ class Check {
       const std::string item = fmt::format("memory.{}", static_cast<int64_t>(level) * config->write_period);
       if (!expected_.contains(item)) continue;
       constexpr double kTurn = 2 * std::numbers::pi;
-      const Tensor got = memory[level].turns->to(at::kDouble) * (kTurn / 0x1p64);
+      const Tensor got = memory[level].turns->cpu().to(at::kDouble) * (kTurn / 0x1p64);
       const Tensor difference = (got - expect(item).to(at::kDouble)) / kTurn;
       add(item, ((difference - difference.round()) * kTurn).abs().max().item<double>(), kPhaseLimit,
           "radians modulo a turn");
@@ -183,9 +186,10 @@ class Check {
 
 }  // namespace
 
-std::vector<ParityRow> check_parity(const std::filesystem::path& folder, ops::Implementation implementation) {
+std::vector<ParityRow> check_parity(const std::filesystem::path& folder, ops::Implementation implementation,
+                                    const at::Device& device) {
   const ops::ImplementationGuard guard(implementation);
-  return Check(folder).run();
+  return Check(folder, device).run();
 }
 
 }  // namespace pmnet

@@ -18,6 +18,7 @@ struct ParityRow {
 };
 
 // Every item that the folder records, through one implementation of the ops.
-std::vector<ParityRow> check_parity(const std::filesystem::path& folder, ops::Implementation implementation);
+std::vector<ParityRow> check_parity(const std::filesystem::path& folder, ops::Implementation implementation,
+                                    const at::Device& device = at::kCPU);
 
 }  // namespace pmnet

@@ -13,6 +13,7 @@
 #include "config/config_json.h"
 #include "config/presets.h"
 #include "report/progress.h"
+#include "train/device.h"
 
 namespace pmnet {
 
@@ -85,10 +86,7 @@ ModelConfig model_config_of(const TrainConfig& config) {
 
 void move_to_device(LanguageModel& model, const TrainConfig& config, const ProcessGroup& group) {
   if (config.device == Device::kCpu) return;
-  if (!at::hasCUDA())
-    fail("train.device is 'cuda', but LibTorch finds no CUDA device; use 'cpu', or configure with -DPMNET_CUDA=ON");
-  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(group.launch().local_rank));
-  model.visit([&](const std::string&, Tensor& parameter) { parameter = parameter.to(device); });
+  move_model(model, at::Device(at::kCUDA, static_cast<at::DeviceIndex>(group.launch().local_rank)));
 }
 
 LoadedModel make_run_model(const TrainConfig& config, const ProcessGroup& group) {
