@@ -11,6 +11,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <unordered_map>
 #include <vector>
 
 namespace pmnet::ops {
@@ -49,8 +50,8 @@ class Slabs {
     return rounded(bytes, step);
   }
 
+  // The caller holds the lock of the allocator.
   char* take(size_t size) {
-    const std::lock_guard lock(mutex_);
     std::vector<char*>& free = free_[size];
     if (!free.empty()) {
       char* piece = free.back();
@@ -66,13 +67,9 @@ class Slabs {
     return slab_ + used_ - size;
   }
 
-  void give_back(char* piece, size_t size) {
-    const std::lock_guard lock(mutex_);
-    free_[size].push_back(piece);
-  }
+  void give_back(char* piece, size_t size) { free_[size].push_back(piece); }
 
  private:
-  std::mutex mutex_;
   std::map<size_t, std::vector<char*>> free_;
   char* slab_ = nullptr;
   size_t used_ = 0;
@@ -84,15 +81,15 @@ class BlockAllocator final : public c10::Allocator {
 
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes < kMedium) return small_->allocate(bytes);
-    if (bytes < kLarge) {
-      const size_t size = Slabs::rounded_size(bytes);
-      char* piece = slabs_.take(size);
-      return {piece, new Used{this, piece, size}, &give_back_piece, c10::Device(c10::DeviceType::CPU)};
-    }
-    const size_t size = rounded(bytes, kRounding);
-    char* block = take(size);
-    return {block, new Used{this, block, size}, &give_back, c10::Device(c10::DeviceType::CPU)};
+    const bool is_piece = bytes < kLarge;
+    const size_t size = is_piece ? Slabs::rounded_size(bytes) : rounded(bytes, kRounding);
+    const std::lock_guard lock(mutex_);
+    char* memory = is_piece ? slabs_.take(size) : take_block(size);
+    used_[memory] = {size, is_piece};
+    return {memory, memory, &give_back, c10::Device(c10::DeviceType::CPU)};
   }
+  // ATen's products in bf16 take scratch memory by bare pointers: raw_allocate and raw_deallocate.
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
 
   TensorMemory counts() {
@@ -102,17 +99,15 @@ class BlockAllocator final : public c10::Allocator {
 
  private:
   struct Used {
-    BlockAllocator* owner;
-    char* block;
     size_t size;
+    bool is_piece;  // of a slab
   };
   struct Waiting {
     char* block;
     size_t size;
   };
 
-  char* take(size_t size) {
-    const std::lock_guard lock(mutex_);
+  char* take_block(size_t size) {
     char* block = take_waiting(size);
     if (block == nullptr) block = map_new(size);
     if (block == nullptr) throw std::bad_alloc();
@@ -150,31 +145,31 @@ class BlockAllocator final : public c10::Allocator {
     waiting_.pop_back();
   }
 
-  static void give_back(void* context) {
-    const auto* used = static_cast<Used*>(context);
-    {
-      const std::lock_guard lock(used->owner->mutex_);
-      used->owner->waiting_.push_front({used->block, used->size});
-      used->owner->waiting_bytes_ += used->size;
-      used->owner->in_use_ -= used->size;
-    }
-    delete used;
-  }
+  static void give_back(void* memory);
 
-  static void give_back_piece(void* context) {
-    const auto* used = static_cast<Used*>(context);
-    used->owner->slabs_.give_back(used->block, used->size);
-    delete used;
+  void release(char* memory) {
+    const std::unique_lock lock(mutex_);
+    const auto found = used_.find(memory);
+    if (found == used_.end()) return small_->raw_deallocate(memory);
+    const auto [size, is_piece] = found->second;
+    used_.erase(found);
+    if (is_piece) return slabs_.give_back(memory, size);
+    waiting_.push_front({memory, size});
+    waiting_bytes_ += size;
+    in_use_ -= size;
   }
 
   c10::Allocator* small_;
   Slabs slabs_;
   std::mutex mutex_;
+  std::unordered_map<char*, Used> used_;
   std::list<Waiting> waiting_;  // latest first: its pages are most likely still in the caches
   size_t in_use_ = 0, waiting_bytes_ = 0, most_in_use_ = 0;
 };
 
 BlockAllocator* installed = nullptr;  // never freed: tensors may outlive everything else
+
+void BlockAllocator::give_back(void* memory) { installed->release(static_cast<char*>(memory)); }
 
 }  // namespace
 

@@ -1,8 +1,10 @@
 #include "ops/tensor_memory.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -62,6 +64,20 @@ TEST(TensorMemory, IsUsedAgainAndNeverExceedsWhatWasNeededAtOnce) {
   EXPECT_THROW(at::empty({int64_t{1} << 60}, at::kByte), std::exception);
   EXPECT_EQ(tensor_memory().in_use, 0);
   EXPECT_EQ(tensor_memory().most_in_use, most);
+}
+
+// ATen asks for scratch memory by bare pointers, for example in bf16 products.
+TEST(TensorMemory, CanBeTakenByBarePointers) {
+  reuse_tensor_memory();
+  c10::Allocator* allocator = c10::GetCPUAllocator();
+  const int64_t before = tensor_memory().in_use;
+  for (const size_t bytes : {size_t{0}, size_t{100}, size_t{100} << 10, size_t{2} << 20, size_t{5} << 20}) {
+    void* memory = allocator->raw_allocate(bytes);
+    if (bytes > 0) std::memset(memory, 1, bytes);
+    EXPECT_EQ(tensor_memory().in_use - before, bytes >= size_t{2} << 20 ? static_cast<int64_t>(bytes) : 0) << bytes;
+    allocator->raw_deallocate(memory);
+    EXPECT_EQ(tensor_memory().in_use, before) << bytes;
+  }
 }
 
 }  // namespace
