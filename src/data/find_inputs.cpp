@@ -102,14 +102,16 @@ std::vector<InputFile> find_inputs(const std::vector<std::string>& inputs) {
   std::set<std::string> seen;
   for (const std::string& input : inputs) {
     std::vector<std::string> paths;
-    std::error_code error;
-    if (fs::exists(fs::symlink_status(input, error))) {
+    std::error_code error, reason;
+    if (fs::exists(fs::symlink_status(input, reason))) {
       collect(input, paths);
       if (paths.empty()) fail("{}: the folder holds no files; put text into it or name another", input);
     } else if (input.find_first_of("*?[{~") != std::string::npos) {
       for (const std::string& path : expand_glob(input)) collect(path, paths);
       if (paths.empty())
         fail("{}: no file matches; check the pattern, and quote it if the shell should not expand it", input);
+    } else if (reason && reason != std::errc::no_such_file_or_directory && reason != std::errc::not_a_directory) {
+      fail("{}: {}; check the name and its permissions", input, reason.message());
     } else {
       fail("{}: no such file or folder; check the path", input);
     }

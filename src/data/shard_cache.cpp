@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -62,6 +63,18 @@ FileDescriptor lock_file(const std::string& path, const PackCallback& progress) 
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return file;
+}
+
+// Everybody may make folders where temporary files go: the one with our name must be ours.
+std::string own_temporary_folder() {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("pmnet-cache-{}", ::geteuid());
+  struct stat status{};
+  ::mkdir(folder.c_str(), 0700);
+  if (::lstat(folder.c_str(), &status) != 0)
+    fail("{}: cannot be created: {}; name a cache folder with PMNET_CACHE", folder.string(), std::strerror(errno));
+  if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    fail("{}: others can write there; remove it, or name a cache folder with PMNET_CACHE", folder.string());
+  return folder.string();
 }
 
 }  // namespace
@@ -139,7 +152,7 @@ std::string default_cache_folder() {
   if (const char* chosen = std::getenv("PMNET_CACHE"); chosen && *chosen) return chosen;
   if (const char* base = std::getenv("XDG_CACHE_HOME"); base && *base) return (fs::path(base) / "pmnet").string();
   if (const char* home = std::getenv("HOME"); home && *home) return (fs::path(home) / ".cache" / "pmnet").string();
-  return (fs::temp_directory_path() / fmt::format("pmnet-cache-{}", ::geteuid())).string();
+  return own_temporary_folder();
 }
 
 }  // namespace pmnet

@@ -215,6 +215,7 @@ TEST(FindInputs, WhatIsNoRegularFileIsRefusedAtOnce) {
   expect_mentions(user_error_of([&] { find_inputs({folder / "nothing"}); }), {"nothing", "no files"});
   expect_mentions(user_error_of([&] { find_inputs({folder / "absent.txt"}); }),
                   {"absent.txt", "no such file or folder"});
+  expect_mentions(user_error_of([&] { find_inputs({folder / std::string(300, 'n')}); }), {"too long"});
   expect_mentions(user_error_of([&] { find_inputs({folder / "dangling.txt"}); }), {"dangling.txt"});
   expect_mentions(user_error_of([&] { find_inputs({}); }), {"no data"});
   write_file(folder / "x.parquet.gz", gzip("x"));

@@ -5,12 +5,15 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 #include "data/data_files.h"
 #include "data/shard_cache.h"
 #include "support/errors.h"
 #include "support/files.h"
+#include "support/in_child.h"
 
 namespace pmnet {
 namespace {
@@ -220,6 +223,33 @@ TEST(ShardCache, WaitingForTheLockCanBeStopped) {
   EXPECT_THROW(cached_shard({folder / "a.txt"}, {}, folder / "cache", stop_at_second), Stop);
   ::close(held);
   EXPECT_TRUE(cached_shard({folder / "a.txt"}, {}, folder / "cache").reused);
+}
+
+// Without a home the cache lies where everybody may write: somebody else's folder of that name must not be trusted.
+TEST(ShardCache, ATemporaryFolderMustBeOurs) {
+  const TemporaryFolder folder;
+  const auto found = [&] {
+    for (const char* name : {"PMNET_CACHE", "XDG_CACHE_HOME", "HOME"}) ::unsetenv(name);
+    ::setenv("TMPDIR", folder.path().c_str(), 1);
+    try {
+      std::ofstream(folder / "answer") << default_cache_folder();
+    } catch (const UserError& error) {
+      std::ofstream(folder / "answer") << error.what();
+    }
+  };
+  const auto answer = [&] {
+    EXPECT_EQ(in_child(found), 0);
+    return whole_file(folder / "answer");
+  };
+  const std::string cache = (folder / fmt::format("pmnet-cache-{}", ::geteuid())).string();
+  EXPECT_EQ(answer(), cache);
+  EXPECT_EQ(answer(), cache);
+  fs::permissions(cache, fs::perms::others_write, fs::perm_options::add);
+  expect_mentions(answer(), {"others can write there", "PMNET_CACHE"});
+  fs::remove(cache);
+  fs::create_directory(folder / "elsewhere");
+  fs::create_directory_symlink(folder / "elsewhere", cache);
+  expect_mentions(answer(), {"others can write there"});
 }
 
 TEST(Shard, RewrittenAfterItWasOpenedIsAnError) {
