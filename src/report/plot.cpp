@@ -98,7 +98,7 @@ std::string axis_scale(char axis, Scale scale) {
 }
 
 std::string labels(const std::string& title, const std::string& x_label, const std::string& y_label) {
-  return "set title " + gnuplot_quote(title) + "\nset xlabel " + gnuplot_quote(x_label) + "\nset ylabel " +
+  return "set title " + gnuplot_quote(title) + "\nset xlabel " + gnuplot_quote(x_label) + " offset 0,0.4\nset ylabel " +
          gnuplot_quote(y_label) + "\n";
 }
 
@@ -150,7 +150,7 @@ std::string one_chart(const LineChart& chart, size_t chart_number) {
 // Fixed margins: charts above one another have axes of equal width. Labels stand on white, so that no line runs through
 // them.
 constexpr const char* kStyle =
-    "set lmargin at screen 0.1\nset rmargin at screen 0.97\nset key below center horizontal\n"
+    "set lmargin at screen 0.1\nset rmargin at screen 0.97\nset key below center horizontal height 1\n"
     "set grid linetype 1 linecolor rgb '#dddddd'\nset border 3\nset tics nomirror\n"
     "set style textbox opaque noborder fillcolor rgb '#ffffff' margins 0.3,0.3\n";
 

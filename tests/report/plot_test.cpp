@@ -106,6 +106,20 @@ TEST(Plot, PanelsAreAlignedAndAConstantGetsAnAxisFromZero) {
     EXPECT_NE(script.find(part), std::string::npos) << part << "\n" << script;
 }
 
+// How far down the picture a text stands, in pixels.
+double height_of(const std::string& svg, const std::string& text) {
+  const size_t at = svg.rfind("translate(", svg.find(">" + text + "<"));
+  return std::stod(svg.substr(svg.find(',', at) + 1));
+}
+
+TEST(Plot, TheLegendStandsBelowTheAxisLabel) {
+  if (!have_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
+  const TemporaryFolder folder;
+  write_charts({example(), example()}, folder / "a.svg");
+  const std::string svg = whole_file(folder / "a.svg");
+  EXPECT_GE(height_of(svg, "first"), height_of(svg, "position") + 20);  // a line of text
+}
+
 TEST(Plot, SeedBandIsTheMeanBetweenWorstAndBest) {
   const Series band = seed_band("pmnet", {10, 20}, {{1, 3, 5}, {2, 2, 8}});
   EXPECT_EQ(band.y, (std::vector<double>{3, 4}));
