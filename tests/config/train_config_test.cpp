@@ -129,6 +129,7 @@ TEST(TrainOptions, MistakesAreToldWithASuggestion) {
       [&] { read_run_text(config, "[train]\nstep = 1\nbatch = \"x\"\n[modle]\npreset = \"3m\"\n", "my.toml"); });
   expect_mentions(several, {"my.toml, line 2", "did you mean 'train.steps'", "my.toml, line 3", "model.preset"});
   expect_mentions(user_error_of([&] { read_run_text(config, "a = = 1", "my.toml"); }), {"my.toml, line 1, column"});
+  expect_mentions(user_error_of([&] { read_run_text(config, "[:x]", "my.toml"); }), {"my.toml, line 1, column"});
 }
 
 TEST(TrainOptions, KeysAndFlagsAreUnique) {
