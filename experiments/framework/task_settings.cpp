@@ -27,6 +27,10 @@ void TrainingSettings::list_fields(SettingsTable& table) {
   table.add("window", &shape.sliding_window, "Sliding window w in bytes");
   table.add("init", &shape.initializer_range, "Standard deviation of PMNet's and the Transformer's initial weights",
             kAboveZero);
+  table.add("memory_embedding_std", &shape.memory_embedding_std, "Standard deviation of PMNet's initial anchors",
+            from_to(0, 100));
+  table.add("memory_keys", &shape.memory_keys, "What addresses PMNet's slots; the published form is state");
+  table.add("memory_values", &shape.memory_values, "What PMNet reads from its slots; the published form is anchored");
   table.add("dropout", &shape.attention_dropout, "Of attention probabilities, PMNet and Transformer");
   table.add("batch", &train.batch, "Samples per step", kPositive);
   table.add("accumulation", &train.accumulation, "Parts of a batch, so that it fits into memory", kPositive);
@@ -40,6 +44,8 @@ void TrainingSettings::list_fields(SettingsTable& table) {
   table.add("min_lr_ratio", &train.min_lr_ratio, "Where the cosine ends, as a share of it");
   table.add("clip", &train.clip, "Largest gradient norm");
   table.add("weight_decay", &train.weight_decay, "Of AdamW");
+  table.add("memory_embedding_lr", &train.memory_embedding_lr, "Learning rate of PMNet's anchors, as a multiple of lr",
+            kNotNegative);
   table.add("begin_from", &begin_from,
             "Folder of an experiment whose trained weights are the start; empty: random ones");
 }

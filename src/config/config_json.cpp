@@ -18,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kMaxConfigBytes = 16 << 20;
+constexpr const char* kVariantType = "PMNet-variant";  // a PMNet that the authors' code would compute differently
 constexpr auto kModelTypes = std::to_array<const char*>({"PMNet", "llama", "mamba"});  // in the order of ModelConfig
 
 // What Hugging Face writes beside the configuration proper and nothing here depends on.
@@ -168,7 +169,7 @@ ModelConfig read_model(Reader& reader) {
 ModelConfig read_model(Reader& reader, const std::string& where) {
   const json* type = reader.find("model_type");
   const json name = type == nullptr ? json() : *type;
-  if (name == kModelTypes[0]) return read_model<PmnetConfig>(reader);
+  if (name == kModelTypes[0] || name == kVariantType) return read_model<PmnetConfig>(reader);
   if (name == kModelTypes[1]) return read_model<TransformerConfig>(reader);
   if (name == kModelTypes[2]) return read_model<MambaConfig>(reader);
   fail("{}: model_type is {}, expected \"{}\"", where, type == nullptr ? "missing" : json_text(name),
@@ -177,15 +178,19 @@ ModelConfig read_model(Reader& reader, const std::string& where) {
 
 // Keys that depend on nothing, or on several fields.
 json fixed_keys(const PmnetConfig& config) {
-  return {{"architectures", {"PMNetForCausalLM"}},
-          {"rope_scaling", nullptr},
-          {"use_sliding_window", std::ranges::count(config.layer_types, LayerType::kSliding) > 0},
-          {"max_window_layers", 0},
-          {"auto_map",
-           {{"AutoConfig", "configuration_pmnet.PMNetConfig"},
-            {"AutoModel", "modeling_pmnet.PMNetModel"},
-            {"AutoModelForCausalLM", "modeling_pmnet.PMNetForCausalLM"},
-            {"AutoTokenizer", json::array({"tokenization_pmnet.ByteTokenizer", nullptr})}}}};
+  json keys = {{"rope_scaling", nullptr},
+               {"use_sliding_window", std::ranges::count(config.layer_types, LayerType::kSliding) > 0},
+               {"max_window_layers", 0}};
+  if (config.is_variant())  // without the names of the authors' classes, their loader refuses it
+    keys.update({{"architectures", {"PMNetVariantForCausalLM"}}});
+  else
+    keys.update({{"architectures", {"PMNetForCausalLM"}},
+                 {"auto_map",
+                  {{"AutoConfig", "configuration_pmnet.PMNetConfig"},
+                   {"AutoModel", "modeling_pmnet.PMNetModel"},
+                   {"AutoModelForCausalLM", "modeling_pmnet.PMNetForCausalLM"},
+                   {"AutoTokenizer", json::array({"tokenization_pmnet.ByteTokenizer", nullptr})}}}});
+  return keys;
 }
 
 json fixed_keys(const TransformerConfig&) {
@@ -234,6 +239,9 @@ std::string to_json(const ModelConfig& config) {
   return std::visit([](const auto& model) { return keys_of(model); }, config).dump(2) + "\n";
 }
 
-std::string model_type(const ModelConfig& config) { return kModelTypes[config.index()]; }
+std::string model_type(const ModelConfig& config) {
+  const auto* pmnet = std::get_if<PmnetConfig>(&config);
+  return pmnet != nullptr && pmnet->is_variant() ? kVariantType : kModelTypes[config.index()];
+}
 
 }  // namespace pmnet

@@ -15,7 +15,7 @@ constexpr double kPhaseBytes = 8;
 
 // The same sizes as doubles: their products cannot overflow.
 struct MemorySizes {
-  double d, M, N, R, layers, levels, groups;
+  double d, M, N, R, layers, levels, groups, key_width;
 
   explicit MemorySizes(const PmnetConfig& c)
       : d(c.hidden_size),
@@ -24,7 +24,8 @@ struct MemorySizes {
         R(c.num_read_heads),
         layers(c.memory_modules ? c.num_layers : 0),
         levels(c.memory_modules ? c.num_levels() : 0),
-        groups(c.memory_modules ? c.total_groups() : 0) {}
+        groups(c.memory_modules ? c.total_groups() : 0),
+        key_width((c.memory_keys == MemoryKeys::kBoth ? 4 : 2) * M) {}  // features that a key is made of
 };
 
 double linear(double in, double out, bool bias) { return in * out + (bias ? out : 0); }
@@ -55,8 +56,9 @@ double head_parameters(const Config& c) {
 Parts parameters(const PmnetConfig& c) {
   const MemorySizes s(c);
   const double d = s.d, M = s.M, L = c.num_layers;
-  const double read = d + linear(d, s.R * M, true) + linear(2 * M, 2 * s.R * M, true) + linear(s.R * M, d, true);
-  const double write = d + 2 * linear(d, M, true) + linear(2 * M, M, true) + linear(M, M, true);
+  const double read = d + linear(d, s.R * M, true) + linear(2 * M, s.R * M, true) + linear(s.key_width, s.R * M, true) +
+                      linear(s.R * M, d, true);
+  const double write = d + 2 * linear(d, M, true) + linear(s.key_width, M, true) + linear(M, M, true);
   return {{"token embedding", double(c.vocab_size) * d},
           {"memory embeddings", s.groups * s.N * M},
           {"attention", L * (attention_weights(c) + 2.0 * c.head_dim)},
@@ -94,9 +96,9 @@ Parts multiply_adds(const PmnetConfig& c, double context) {
   const MemorySizes s(c);
   const double d = s.d, M = s.M, L = c.num_layers, full = full_layers(c);
   const double window = std::min<double>(c.sliding_window, context);
-  return {{"read K", s.layers * s.N * 2 * M * s.R * M},
+  return {{"read K", s.layers * s.N * s.key_width * s.R * M},
           {"read V, q, o", s.layers * (2 * M * s.R * M + 2 * d * s.R * M)},
-          {"write", s.levels * (2 * d * M + M * M + s.N * 2 * M * M)},
+          {"write", s.levels * (2 * d * M + M * M + s.N * s.key_width * M)},
           {"attention", (L - full) * attention_products(c, window) + full * attention_products(c, context / 2)},
           {"feed-forward", L * mlp_products(c)},
           {"output head", double(c.vocab_size) * d}};

@@ -16,6 +16,16 @@ enum class LayerType { kSliding, kFull };
 template <>
 inline constexpr auto kEnumNames<LayerType> = std::to_array<const char*>({"sliding_attention", "full_attention"});
 
+// Where the keys that address the slots come from: Phi(M + E) as published, Phi(E) alone, or both.
+enum class MemoryKeys { kState, kAnchor, kBoth };
+template <>
+inline constexpr auto kEnumNames<MemoryKeys> = std::to_array<const char*>({"state", "anchor", "both"});
+
+// What a read takes from the slots: Phi(M + E) as published, or Phi(M), which means the same in every slot.
+enum class MemoryValues { kAnchored, kBare };
+template <>
+inline constexpr auto kEnumNames<MemoryValues> = std::to_array<const char*>({"anchored", "bare"});
+
 // Memory embeddings that a pass takes as zero.
 enum class ZeroEmbeddings { kNone, kAll, kRoot, kLeaf };
 template <>
@@ -52,11 +62,13 @@ struct PmnetConfig {
   bool memory_cumsum = true;           // false: the "no recurrence" switch
   bool memory_modules = true;          // pmnet_memory_modules, not a published key: false builds no Write and no Read
   double memory_embedding_std = 0.02;  // not a published key: of the normal distribution that initialize() draws from
-  int64_t max_position_embeddings = 40960;  // informative
-  int64_t bos_token_id = 254;               // 256 in the variant for binary data
-  int64_t eos_token_id = 255;               // 257 in the variant for binary data
-  int64_t pad_token_id = -1;                // -1: none
-  std::vector<LayerType> layer_types;       // one per layer
+  MemoryKeys memory_keys = MemoryKeys::kState;           // not a published key: of writes and reads
+  MemoryValues memory_values = MemoryValues::kAnchored;  // not a published key
+  int64_t max_position_embeddings = 40960;               // informative
+  int64_t bos_token_id = 254;                            // 256 in the variant for binary data
+  int64_t eos_token_id = 255;                            // 257 in the variant for binary data
+  int64_t pad_token_id = -1;                             // -1: none
+  std::vector<LayerType> layer_types;                    // one per layer
 
   int64_t num_levels() const { return (num_layers + write_period - 1) / write_period; }  // H = ceil(L / P)
   int64_t level_of(int64_t layer) const { return layer / write_period; }
@@ -65,6 +77,7 @@ struct PmnetConfig {
   int64_t total_groups() const;             // sum over the levels, 85 for L=12, P=3, N=4
   int64_t query_width() const { return num_heads * head_dim; }
   int64_t kv_width() const { return num_kv_heads * head_dim; }
+  bool is_variant() const { return memory_keys != MemoryKeys::kState || memory_values != MemoryValues::kAnchored; }
   bool slides(int64_t layer) const { return layer_types.at(layer) == LayerType::kSliding; }
   bool has_full_attention() const;  // then the streaming state grows with the text
 

@@ -75,6 +75,12 @@ const std::vector<ModelField<PmnetConfig>>& model_fields() {
           {{"memory_embedding_std", &C::memory_embedding_std, "Standard deviation of new memory embeddings",
             from_to(0, 100)},
            Presence::kUnlessDefault},
+          {{"memory_keys", &C::memory_keys,
+            "What addresses the slots: state, Φ(M + E) as published; anchor, Φ(E) alone; both, the two together"},
+           Presence::kUnlessDefault},
+          {{"memory_values", &C::memory_values,
+            "What a read takes from the slots: anchored, Φ(M + E) as published; bare, Φ(M)"},
+           Presence::kUnlessDefault},
       },
   });
   return rows;

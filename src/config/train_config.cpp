@@ -35,6 +35,8 @@ void check_model(const TrainConfig& c, Problems& p) {
   check(p, c.memory_modules || c.init.empty(), "memory.modules = false needs a new model, not model.init");
   check(p, c.memory_embedding_std < 0 || c.init.empty(),
         "model.memory_embedding_std is for new models, and model.init has memory embeddings already");
+  check(p, (!c.memory_keys && !c.memory_values) || c.init.empty(),
+        "model.memory_keys and model.memory_values are for new models, and model.init has weights already");
 }
 
 void check_data(const TrainConfig& c, Problems& p) {

@@ -33,12 +33,14 @@ inline constexpr auto kEnumNames<ScheduleShape> = std::to_array<const char*>({"c
 struct TrainConfig {
   // model: one of the first three
   std::string preset;
-  std::string model_config;                  // config.json or a folder with one; random weights
-  std::string init;                          // model folder whose weights are the start; fresh optimizer
-  std::optional<Architecture> architecture;  // absent: that of the model
-  double dropout = -1;                       // on attention probabilities; negative: as in the model's configuration
-  double memory_embedding_std = -1;          // of the normal distribution of new memory embeddings; negative: likewise
-  bool binary = false;                       // BOS and EOS at the free ids 256 and 257
+  std::string model_config;                   // config.json or a folder with one; random weights
+  std::string init;                           // model folder whose weights are the start; fresh optimizer
+  std::optional<Architecture> architecture;   // absent: that of the model
+  double dropout = -1;                        // on attention probabilities; negative: as in the model's configuration
+  double memory_embedding_std = -1;           // of the normal distribution of new memory embeddings; negative: likewise
+  std::optional<MemoryKeys> memory_keys;      // absent: those of the model
+  std::optional<MemoryValues> memory_values;  // likewise
+  bool binary = false;                        // BOS and EOS at the free ids 256 and 257
 
   // data
   std::vector<std::string> inputs;      // files, folders, globs
@@ -71,8 +73,9 @@ struct TrainConfig {
   int64_t warmup = 100;                             // steps
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8;
   double weight_decay = 0.1;
-  bool decay_everything = false;  // also norms, biases and embeddings
-  double clip = 1.0;              // gradient norm; 0: never
+  double memory_embedding_lr = 1;  // of the memory embeddings, as a multiple of the learning rate
+  bool decay_everything = false;   // also norms, biases and embeddings
+  double clip = 1.0;               // gradient norm; 0: never
 
   // memory: the switches of the experiments
   bool memory_modules = true;

@@ -26,6 +26,10 @@ std::vector<TrainOption> make_options() {
        from_below(-1, 1)},
       {"", kFixed, "model.memory_embedding_std", &C::memory_embedding_std,
        "Standard deviation of new memory embeddings; negative: that of the model", from_to(-1, 100)},
+      {"", kFixed, "model.memory_keys", &C::memory_keys,
+       "What addresses the memory's slots; the published form is state; empty: that of the model"},
+      {"", kFixed, "model.memory_values", &C::memory_values,
+       "What a read takes from the slots; the published form is anchored; empty: that of the model"},
       {"--binary", kFixed, "model.binary", &C::binary, "BOS and EOS at ids 256 and 257, for data that is not text"},
 
       {"--data", kFree, "data.inputs", &C::inputs, "Files, folders and globs to train on"},
@@ -74,6 +78,8 @@ std::vector<TrainOption> make_options() {
       {"", kFree, "optimizer.beta2", &C::beta2, "AdamW second-moment decay", kMomentDecay},
       {"", kFree, "optimizer.eps", &C::eps, "AdamW epsilon", from_to(1e-30, 1)},
       {"--weight-decay", kFree, "optimizer.weight_decay", &C::weight_decay, "AdamW weight decay", from_to(0, 1e3)},
+      {"", kFree, "optimizer.memory_embedding_lr", &C::memory_embedding_lr,
+       "Learning rate of the memory embeddings, as a multiple of lr", from_to(0, 1e6)},
       {"", kFree, "optimizer.decay_everything", &C::decay_everything, "Decay norms, biases and embeddings too"},
       {"--clip", kFree, "optimizer.clip", &C::clip, "Maximum gradient norm; 0: no clipping", from_to(0, 1e9)},
 

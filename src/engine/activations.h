@@ -48,13 +48,14 @@ struct Activations {
   Buffer<float> gate, up;
 
   // PMNet's memory. A token's group, what it collected root to here, and the features of that.
-  std::vector<int64_t> group;  // [n]
-  Buffer<int32_t> path;        // [n,N,M] turns
-  Buffer<float> features;      // [n,N,2M]
-  Buffer<float> keys;          // [block,N,R*M]
-  Buffer<float> weights;       // [n,R,N]
-  Buffer<float> mixed;         // [block,R,2M]
-  Buffer<float> update;        // [n,M] radians
+  std::vector<int64_t> group, next_group;  // [n]: of this level and of the next
+  Buffer<int32_t> path;                    // [n,N,M] turns
+  Buffer<float> features;                  // [n,N,2M]
+  Buffer<float> bare;                      // [n,N,2M]: those without the embeddings, for MemoryValues::kBare
+  Buffer<float> keys;                      // [block,N,R*M]
+  Buffer<float> weights;                   // [n,R,N]
+  Buffer<float> mixed;                     // [block,R,2M]
+  Buffer<float> update;                    // [n,M] radians
   MemoryBackup backup;
 
   // Mamba: [n,rank+2S], then B and C [n,S] and the step width [n,E].

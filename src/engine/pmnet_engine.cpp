@@ -49,14 +49,37 @@ PmnetEngine::PmnetEngine(const EngineWeights& weights, const MemorySwitches& swi
     layer.mlp = read_mlp(weights, prefix, /*with_bias=*/false, c_.rms_norm_eps);
     if (c_.memory_modules && c_.writes(l))
       layer.write = {read_norm(weights, prefix + ".memory_write_module.norm", c_.rms_norm_eps),
-                     projection(".memory_write_module.proj_q"), projection(".memory_write_module.proj_k"),
-                     projection(".memory_write_module.proj_v"), projection(".memory_write_module.proj_out")};
+                     projection(".memory_write_module.proj_q"),
+                     projection(".memory_write_module.proj_k"),
+                     projection(".memory_write_module.proj_v"),
+                     projection(".memory_write_module.proj_out"),
+                     {}};
     if (c_.memory_modules)
       layer.read = {read_norm(weights, prefix + ".memory_read_module.norm", c_.rms_norm_eps),
-                    projection(".memory_read_module.proj_q"), projection(".memory_read_module.proj_kv"),
-                    projection(".memory_read_module.proj_out")};
+                    projection(".memory_read_module.proj_q"),
+                    projection(".memory_read_module.proj_kv"),
+                    projection(".memory_read_module.proj_out"),
+                    {}};
+    if (layer.write)
+      layer.write->anchor_keys =
+          make_anchor_keys(weights, prefix + ".memory_write_module", layer.write->k, /*heads=*/1, c_.level_of(l));
+    if (layer.read)
+      layer.read->anchor_keys =
+          make_anchor_keys(weights, prefix + ".memory_read_module", layer.read->kv, c_.num_read_heads, c_.level_of(l));
     layers_.push_back(std::move(layer));
   }
+}
+
+Tensor PmnetEngine::make_anchor_keys(const EngineWeights& weights, const std::string& module, const Projection& keys,
+                                     int64_t heads, int64_t level) const {
+  if (c_.memory_keys == MemoryKeys::kState) return {};
+  const int64_t G = c_.num_groups(level), N = c_.num_memory, M = c_.memory_size, width = heads * M;
+  const Tensor groups = at::arange(G, at::kLong), features = at::empty({G * N, 2 * M});
+  kernels::circle_features(G, N, M, nullptr, anchors_[level].const_data_ptr<int32_t>(),
+                           groups.const_data_ptr<int64_t>(), features.mutable_data_ptr<float>());
+  const Tensor weight = c_.memory_keys == MemoryKeys::kAnchor ? unpack_weight(keys.weight, 0, width)
+                                                              : weights.read_float(module + ".proj_k_anchor.weight");
+  return features.mm(weight.t());
 }
 
 EngineState PmnetEngine::initial_state(int64_t batch) const {
@@ -70,7 +93,7 @@ EngineState PmnetEngine::initial_state(int64_t batch) const {
 
 void PmnetEngine::run_layers(Pass& pass) const {
   rotary_tables(pass, c_.head_dim, c_.rope_theta);
-  pass.a.group.assign(pass.n, 0);  // every token starts at the root
+  pass.a.next_group.assign(pass.n, 0);  // every token starts at the root
   for (int64_t l = 0; l < c_.num_layers; ++l) {
     const Layer& layer = layers_[l];
     attend(pass, layer.attention, l);
@@ -85,14 +108,16 @@ void PmnetEngine::run_layers(Pass& pass) const {
 void PmnetEngine::write(Pass& pass, const WriteWeights& w, int64_t level) const {
   const int64_t N = c_.num_memory, M = c_.memory_size;
   Activations& a = pass.a;
+  a.group.swap(a.next_group);
   const bool root = level == 0;
   a.q.resize(pass.n * M);
   a.v.resize(pass.n * M);
   a.path.resize(pass.n * N * M);
   float *weights = a.weights.resize(pass.n * N), *m = a.update.resize(pass.n * M);
   normalize(pass, w.norm);
-  find_features(pass, level, root ? nullptr : a.path.data());
-  if (root)
+  if (c_.memory_keys != MemoryKeys::kAnchor)
+    find_features(pass, &anchors_[level], root ? nullptr : a.path.data(), a.features);
+  if (root && c_.memory_keys == MemoryKeys::kState)
     route_at_root(pass, w);
   else
     route(pass, w);
@@ -107,38 +132,54 @@ void PmnetEngine::write(Pass& pass, const WriteWeights& w, int64_t level) const 
     pass.trace->route_weights.push_back(pass.traced(weights, {N}, 0.0f));
   }
   accumulate(pass, level);
-  find_features(pass, level, a.path.data());  // for the P layers that read this level
+  // For the P layers that read this level.
+  if (c_.memory_keys != MemoryKeys::kAnchor || c_.memory_values == MemoryValues::kAnchored)
+    find_features(pass, &anchors_[level], a.path.data(), a.features);
+  if (c_.memory_values == MemoryValues::kBare) find_features(pass, nullptr, a.path.data(), a.bare);
   choose_children(pass);
   if (pass.trace) {
-    pass.trace->routes.push_back(pass.traced(a.group.data(), {}, int64_t{-1}));
+    pass.trace->routes.push_back(pass.traced(a.next_group.data(), {}, int64_t{-1}));
     pass.trace->path.push_back({pass.traced(a.path.data(), {N, M}, int32_t{0}), std::nullopt});
   }
 }
 
 // Phi(path + E[group]) = [sin, cos], [n,N,2M].
-void PmnetEngine::find_features(Pass& pass, int64_t level, const int32_t* path) const {
+void PmnetEngine::find_features(Pass& pass, const Tensor* anchors, const int32_t* path, Buffer<float>& buffer) const {
   const int64_t N = c_.num_memory, M = c_.memory_size;
-  float* features = pass.a.features.resize(pass.n * N * 2 * M);
+  float* features = buffer.resize(pass.n * N * 2 * M);
+  const int32_t* embeddings = anchors ? anchors->const_data_ptr<int32_t>() : nullptr;
   pass.for_tokens(4 * N * M, [&](int64_t begin, int64_t end) {
-    kernels::circle_features(end - begin, N, M, path ? path + begin * N * M : nullptr,
-                             anchors_[level].const_data_ptr<int32_t>(), pass.a.group.data() + begin,
-                             features + begin * N * 2 * M);
+    kernels::circle_features(end - begin, N, M, path ? path + begin * N * M : nullptr, embeddings,
+                             pass.a.group.data() + begin, features + begin * N * 2 * M);
   });
 }
 
-void PmnetEngine::score(Pass& pass, const Projection& w, int64_t R, int64_t first, int64_t count,
-                        std::vector<Product> products) const {
+void PmnetEngine::score(Pass& pass, const Projection& w, const Tensor& anchor_keys, int64_t R, int64_t first,
+                        int64_t count, std::vector<Product> products) const {
   const int64_t N = c_.num_memory, M = c_.memory_size, width = R * M, block = block_tokens(count, N, width);
   float* keys = pass.a.keys.resize(block * N * width);
   const bool split_heads = count <= kMaxGemvRows;  // too few tokens to keep the threads busy
   const int64_t groups = split_heads ? R : 1, heads = R / groups;
   for (int64_t begin = first; begin < first + count; begin += block) {
     const int64_t tokens = std::min(block, first + count - begin);
-    Product p = product_without_bias(w, tokens * N, pass.a.features.data() + begin * N * 2 * M, keys);
-    p.outputs = p.y_stride = width;  // proj_kv has the rows of the values too
-    products.push_back(p);
+    if (c_.memory_keys != MemoryKeys::kAnchor) {
+      Product p = product_without_bias(w, tokens * N, pass.a.features.data() + begin * N * 2 * M, keys);
+      p.outputs = p.y_stride = width;  // proj_kv has the rows of the values too
+      products.push_back(p);
+    }
     pass.a.gemv.run(pass.workers, products);
     products.clear();
+    if (anchor_keys.defined())
+      parallel_rows(pass.workers, tokens, 2 * N * width, [&](int64_t from, int64_t to) {
+        for (int64_t t = from; t < to; ++t) {
+          const float* here = anchor_keys.const_data_ptr<float>() + pass.a.group[begin + t] * N * width;
+          float* key = keys + t * N * width;
+          if (c_.memory_keys == MemoryKeys::kAnchor)
+            std::copy_n(here, N * width, key);
+          else
+            for (int64_t i = 0; i < N * width; ++i) key[i] += here[i];
+        }
+      });
     const auto score_tokens = [&](int64_t from, int64_t to, int64_t head) {
       const int64_t at = (begin + from) * R + head;
       kernels::phase_scores({N, heads, M, width}, to - from, pass.a.q.data() + at * M,
@@ -153,7 +194,7 @@ void PmnetEngine::score(Pass& pass, const Projection& w, int64_t R, int64_t firs
 }
 
 void PmnetEngine::route(Pass& pass, const WriteWeights& w) const {
-  score(pass, w.k, /*heads=*/1, 0, pass.n,
+  score(pass, w.k, w.anchor_keys, /*heads=*/1, 0, pass.n,
         {product(w.q, pass.n, pass.a.normed.data(), pass.a.q.data()),
          product(w.v, pass.n, pass.a.normed.data(), pass.a.v.data())});
 }
@@ -206,9 +247,10 @@ void PmnetEngine::accumulate(Pass& pass, int64_t level) const {
 // g_{h+1} = g_h N + argmax(a), ties to the lowest index.
 void PmnetEngine::choose_children(Pass& pass) const {
   const int64_t N = c_.num_memory;
+  pass.a.next_group.resize(pass.n);
   for (int64_t t = 0; t < pass.n; ++t) {
     const float* here = pass.a.weights.data() + t * N;
-    pass.a.group[t] = pass.a.group[t] * N + (std::max_element(here, here + N) - here);
+    pass.a.next_group[t] = pass.a.group[t] * N + (std::max_element(here, here + N) - here);
   }
 }
 
@@ -218,17 +260,18 @@ void PmnetEngine::read(Pass& pass, const ReadWeights& w) const {
   Activations& a = pass.a;
   a.q.resize(pass.n * R * M);
   float *weights = a.weights.resize(pass.n * R * N), *heads = a.heads.resize(pass.n * R * M);
+  const float* features = (c_.memory_values == MemoryValues::kBare ? a.bare : a.features).data();
   float* mixed = a.mixed.resize(std::min(pass.n, kBlock) * R * 2 * M);
   normalize(pass, w.norm);
   std::vector<Product> query{product(w.q, pass.n, a.normed.data(), a.q.data())}, values;
   for (int64_t first = 0; first < pass.n; first += kBlock) {
     const int64_t count = std::min(kBlock, pass.n - first);
-    score(pass, w.kv, R, first, count, std::move(query));  // Eq. 7
+    score(pass, w.kv, w.anchor_keys, R, first, count, std::move(query));  // Eq. 7
     query.clear();
     // Eq. 8 without W_o, as W_v,r (sum_n a_rn Phi_n) + b_v,r: the weights of a head sum to one.
     parallel_rows(pass.workers, count, 2 * R * N * M, [&](int64_t begin, int64_t end) {
       kernels::mix_features(N, R, 2 * M, end - begin, weights + (first + begin) * R * N,
-                            a.features.data() + (first + begin) * N * 2 * M, mixed + begin * R * 2 * M);
+                            features + (first + begin) * N * 2 * M, mixed + begin * R * 2 * M);
     });
     values.clear();
     for (int64_t r = 0; r < R; ++r)

@@ -17,10 +17,12 @@ class PmnetEngine : public CpuEngine {
   struct WriteWeights {
     NormWeights norm;
     Projection q, k, v, out;
+    Tensor anchor_keys;  // see make_anchor_keys()
   };
   struct ReadWeights {
     NormWeights norm;
     Projection q, kv, out;  // kv: the rows of the keys, then those of the values
+    Tensor anchor_keys;
   };
   struct Layer {
     AttentionWeights attention;
@@ -35,15 +37,20 @@ class PmnetEngine : public CpuEngine {
   void write(Pass& pass, const WriteWeights& w, int64_t level) const;  // Eq. 1-6: one level down the tree
   void read(Pass& pass, const ReadWeights& w) const;                   // Eq. 7-8: x += what the level's memory holds
 
-  void find_features(Pass& pass, int64_t level, const int32_t* path) const;  // Eq. 2: Phi(path + anchors)
-  void route(Pass& pass, const WriteWeights& w) const;                       // Eq. 1-3, and W_v y for Eq. 5
-  void route_at_root(Pass& pass, const WriteWeights& w) const;               // the same with keys all tokens share
-  void choose_children(Pass& pass) const;                                    // Eq. 4
-  void accumulate(Pass& pass, int64_t level) const;                          // Eq. 6
+  // Eq. 2: Phi(path + anchors); absent ones are zero.
+  void find_features(Pass& pass, const Tensor* anchors, const int32_t* path, Buffer<float>& features) const;
+  void route(Pass& pass, const WriteWeights& w) const;          // Eq. 1-3, and W_v y for Eq. 5
+  void route_at_root(Pass& pass, const WriteWeights& w) const;  // the same with keys all tokens share
+  void choose_children(Pass& pass) const;                       // Eq. 4
+  void accumulate(Pass& pass, int64_t level) const;             // Eq. 6
   // Eq. 1-3 and 7 for tokens [first, first + count): the weights of R heads from queries a.q and keys W_k Phi + b_k.
   // `beside` are products that do not depend on it and run together with the keys.
-  void score(Pass& pass, const Projection& keys, int64_t heads, int64_t first, int64_t count,
+  void score(Pass& pass, const Projection& keys, const Tensor& anchor_keys, int64_t heads, int64_t first, int64_t count,
              std::vector<Product> beside) const;
+  // The part W Phi(E) of the keys that depends on the group alone, [G,N,R*M], for the module of that prefix. Undefined
+  // when all of a key comes from the state.
+  Tensor make_anchor_keys(const EngineWeights& weights, const std::string& module, const Projection& keys,
+                          int64_t heads, int64_t level) const;
 
   PmnetConfig c_;
   bool recurrence_;

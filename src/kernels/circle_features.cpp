@@ -25,18 +25,19 @@ void CircleFeatures(int64_t tokens, int64_t num_slots, int64_t size, const int32
   HWY_ALIGN static const int32_t kZeros[HWY_MAX_BYTES / sizeof(int32_t)] = {};
   HWY_ALIGN int32_t tail[HWY_MAX_BYTES / sizeof(int32_t)];
   for (int64_t t = 0; t < tokens; ++t) {
-    const int32_t* anchor = anchors + std::max<int64_t>(group[t], 0) * slots;
-    for (int64_t n = 0; n < num_slots; ++n, anchor += size, features += 2 * size) {
+    for (int64_t n = 0; n < num_slots; ++n, features += 2 * size) {
+      const int32_t* anchor = anchors ? anchors + std::max<int64_t>(group[t], 0) * slots + n * size : nullptr;
       const int32_t* here = path ? path + t * slots + n * size : nullptr;
       int64_t j = 0;
       for (; j + lanes <= size; j += lanes) {
-        const SinCos c = sincos_turns(hn::Add(hn::LoadU(i, here ? here + j : kZeros), hn::LoadU(i, anchor + j)));
+        const SinCos c =
+            sincos_turns(hn::Add(hn::LoadU(i, here ? here + j : kZeros), hn::LoadU(i, anchor ? anchor + j : kZeros)));
         hn::StoreU(c.sin, d, features + j);
         hn::StoreU(c.cos, d, features + size + j);
       }
       if (j < size) {
         for (int64_t l = 0; l < size - j; ++l)
-          tail[l] = static_cast<int32_t>(static_cast<uint32_t>(anchor[j + l]) + (here ? here[j + l] : 0u));
+          tail[l] = static_cast<int32_t>(static_cast<uint32_t>(anchor ? anchor[j + l] : 0) + (here ? here[j + l] : 0u));
         const auto active = hn::FirstN(d, size - j);
         const SinCos c = sincos_turns(hn::MaskedLoad(hn::FirstN(i, size - j), i, tail));
         hn::BlendedStore(c.sin, active, d, features + j);

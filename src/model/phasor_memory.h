@@ -27,9 +27,16 @@ struct WriteSettings {
   ops::OptTensor grad_scale;  // [B,G], 1/sqrt(s): Eq. 9
 };
 
+// The features that keys are made of: Phi(path + E) [B,T,N,2M], Phi(E) [B,T,N,2M], or both side by side [B,T,N,4M].
+Tensor key_features(MemoryKeys keys, const MemoryPath& path, const Tensor& anchors, bool unconstrained);
+// The features that a read takes values from: Phi(path + E) or Phi(path), [B,T,N,2M].
+Tensor value_features(MemoryValues values, const MemoryPath& path, const Tensor& anchors, bool unconstrained);
+
 struct MemoryWrite {
+  MemoryKeys keys;
   RmsNorm norm;
   Linear proj_q, proj_k, proj_v, proj_out;
+  Linear proj_k_anchor;  // keys of Phi(E) beside those of Phi(path + E), with MemoryKeys::kBoth
 
   MemoryWrite(const PmnetConfig& config, const at::TensorOptions& options);
   // hidden [B,T,d], anchors [G,N,M], memory: the level's state before this chunk (absent: zero).
@@ -42,10 +49,11 @@ struct MemoryRead {
   int64_t num_heads;
   RmsNorm norm;
   Linear proj_q, proj_kv, proj_out;
+  Linear proj_k_anchor;  // as in MemoryWrite
 
   MemoryRead(const PmnetConfig& config, const at::TensorOptions& options);
-  // features [B,T,N,2M]: Phi(path + anchors), shared by the P layers of a level. `weights` receives a, [B,T,R,N].
-  Tensor forward(const Tensor& hidden, const Tensor& features, Tensor* weights) const;
+  // key_features() and value_features(), shared by the P layers of a level. `weights` receives a, [B,T,R,N].
+  Tensor forward(const Tensor& hidden, const Tensor& key_features, const Tensor& value_features, Tensor* weights) const;
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
 };
 

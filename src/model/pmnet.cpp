@@ -50,8 +50,8 @@ struct PMNet::Pass {
   ModelState* state;
   Trace* trace;
   MemoryPath path;
-  Tensor next_group;  // [B,T]
-  Tensor features;    // [B,T,N,2M] of the current level
+  Tensor next_group;    // [B,T]
+  Tensor keys, values;  // features of the current level; the same unless the model is a variant
 };
 
 Tensor PMNet::hidden(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const {
@@ -61,7 +61,7 @@ Tensor PMNet::hidden(const Tensor& ids, ModelState* state, const ForwardOptions&
       rotary_table(positions, T, config_.head_dim, config_.rope_theta, embed_tokens.scalar_type());
   const AttentionPass attention{rotary, positions, options};
 
-  Pass pass{.options = options, .state = state, .trace = trace, .path = {}, .next_group = {}, .features = {}};
+  Pass pass{.options = options, .state = state, .trace = trace, .path = {}, .next_group = {}, .keys = {}, .values = {}};
   pass.next_group = at::zeros({B, T}, ids.options());  // every token starts at the root
   if (options.lengths)
     pass.next_group = pass.next_group.masked_fill(at::arange(T, ids.options()) >= options.lengths->unsqueeze(1), -1);
@@ -73,7 +73,7 @@ Tensor PMNet::hidden(const Tensor& ids, ModelState* state, const ForwardOptions&
     if (layer.memory_write_module) write(pass, x, l);
     if (layer.memory_read_module) {
       Tensor weights;
-      x = x + layer.memory_read_module->forward(x, pass.features, trace ? &weights : nullptr);
+      x = x + layer.memory_read_module->forward(x, pass.keys, pass.values, trace ? &weights : nullptr);
       if (trace) trace->read_weights.push_back(weights);
     }
     x = x + layer.mlp(x, layer.post_attention_layernorm);
@@ -106,7 +106,9 @@ void PMNet::write(Pass& pass, const Tensor& x, int64_t layer) const {
 
   pass.path = outcome.path;
   pass.next_group = outcome.next_group;
-  pass.features = ops::circle_features(pass.path.phases, anchors, pass.path.group, switches.unconstrained);
+  pass.values = value_features(config_.memory_values, pass.path, anchors, switches.unconstrained);
+  pass.keys = config_.is_variant() ? key_features(config_.memory_keys, pass.path, anchors, switches.unconstrained)
+                                   : pass.values;
   if (pass.state && settings.recurrence) pass.state->memory[level] = outcome.memory;
   if (pass.trace) {
     pass.trace->num_groups.push_back(G);

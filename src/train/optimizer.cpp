@@ -20,11 +20,14 @@ AdamW::AdamW(std::vector<std::pair<std::string, at::Tensor>> parameters, const A
       step_(at::zeros({1}, parameters_.at(0).second.options().dtype(at::kFloat).requires_grad(false))),
       settings_(settings) {
   groups_ = {{{}, settings.weight_decay}, {{}, 0.0}};
+  for (size_t i = 0; i < 2 && settings.memory_embedding_lr != 1; ++i)  // the same for memory embeddings
+    groups_.push_back({{}, groups_[i].weight_decay, settings.memory_embedding_lr});
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, p] = parameters_[i];
     first_.push_back(at::zeros_like(p.detach()));
     second_.push_back(at::zeros_like(p.detach()));
-    groups_[settings.decay_everything || decays(name, p) ? 0 : 1].members.push_back(i);
+    const size_t own = groups_.size() > 2 && name.find("memory_embeddings") != std::string::npos ? 2 : 0;
+    groups_[own + (settings.decay_everything || decays(name, p) ? 0 : 1)].members.push_back(i);
   }
 }
 
@@ -43,7 +46,7 @@ void AdamW::step(double learning_rate) {
       steps.push_back(step_);
     }
     if (parameters.empty()) continue;
-    at::_fused_adamw_(parameters, gradients, first, second, /*max_exp_avg_sqs=*/{}, steps, learning_rate,
+    at::_fused_adamw_(parameters, gradients, first, second, /*max_exp_avg_sqs=*/{}, steps, learning_rate * group.rate,
                       settings_.beta1, settings_.beta2, group.weight_decay, settings_.eps, /*amsgrad=*/false,
                       /*maximize=*/false);
   }

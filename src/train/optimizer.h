@@ -13,7 +13,8 @@ struct AdamWSettings {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
-  bool decay_everything = false;  // also norms, biases and embeddings
+  double memory_embedding_lr = 1;  // of memory embeddings, as a multiple of the learning rate
+  bool decay_everything = false;   // also norms, biases and embeddings
 };
 
 // AdamW on ATen's fused kernel. Norms, biases and embeddings are not decayed unless asked.
@@ -32,6 +33,7 @@ class AdamW {
   struct Group {
     std::vector<size_t> members;
     double weight_decay;
+    double rate = 1;  // multiple of the learning rate
   };
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
   std::vector<at::Tensor> first_, second_;  // moments

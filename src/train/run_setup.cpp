@@ -64,6 +64,14 @@ void apply_changes(const TrainConfig& config, ModelConfig& model) {
     require_pmnet("model.memory_embedding_std");
     pmnet->memory_embedding_std = config.memory_embedding_std;
   }
+  if (config.memory_keys) {
+    require_pmnet("model.memory_keys");
+    pmnet->memory_keys = *config.memory_keys;
+  }
+  if (config.memory_values) {
+    require_pmnet("model.memory_values");
+    pmnet->memory_values = *config.memory_values;
+  }
 }
 
 void check_carry(const TrainConfig& config, const ModelConfig& model) {

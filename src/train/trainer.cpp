@@ -51,6 +51,7 @@ Trainer::Trainer(LanguageModel& model, const TrainConfig& config, ProcessGroup& 
                                .beta2 = config.beta2,
                                .eps = config.eps,
                                .weight_decay = config.weight_decay,
+                               .memory_embedding_lr = config.memory_embedding_lr,
                                .decay_everything = config.decay_everything}),
       schedule_(schedule_of(config)),
       reducer_(make_gradient_reducer(tensors_of(parameters_), group)) {}

@@ -84,7 +84,8 @@ TEST(ConfigJson, WrittenKeysAreThoseOfTheAuthorsFile) {
                           "vocab_size"}) {
     EXPECT_TRUE(written.contains(key)) << key;
   }
-  for (const char* key : {"pmnet_memory_modules", "memory_embedding_std"})  // not published: unless default
+  for (const char* key :
+       {"pmnet_memory_modules", "memory_embedding_std", "memory_keys"})  // not published: unless default
     EXPECT_FALSE(written.contains(key)) << key;
 }
 
@@ -96,6 +97,19 @@ TEST(ConfigJson, KeysThatAreNotPublishedRoundTrip) {
   config.eos_token_id = 257;
   config.pad_token_id = 258;
   EXPECT_EQ(std::get<PmnetConfig>(parse_config(to_json(config), "x").config), config);
+}
+
+TEST(ConfigJson, VariantsAreMarkedForTheAuthorsLoader) {
+  PmnetConfig config = preset("tiny");
+  EXPECT_EQ(json::parse(to_json(config))["model_type"], "PMNet");
+  for (const MemoryKeys keys : {MemoryKeys::kAnchor, MemoryKeys::kBoth}) {
+    config.memory_keys = keys;
+    const json written = json::parse(to_json(config));
+    EXPECT_EQ(written["model_type"], "PMNet-variant");
+    EXPECT_EQ(written["architectures"], json({"PMNetVariantForCausalLM"}));
+    EXPECT_FALSE(written.contains("auto_map"));
+    EXPECT_EQ(std::get<PmnetConfig>(parse_config(to_json(config), "x").config), config);
+  }
 }
 
 TEST(ConfigJson, LayerTypesFollowFromTheWindowKeysWhenAbsent) {

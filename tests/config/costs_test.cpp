@@ -41,6 +41,16 @@ TEST(Costs, MultiplyAddsOfThePaperModels) {
   EXPECT_NEAR(training_flop_per_byte(preset("30m"), 2048), 0.31e9, 0.005e9);
 }
 
+TEST(Costs, KeysOfBothKindsCostTwice) {
+  const PmnetConfig state = preset("30m");
+  PmnetConfig anchor = state, both = state;
+  anchor.memory_keys = MemoryKeys::kAnchor;
+  both.memory_keys = MemoryKeys::kBoth;
+  EXPECT_EQ(parameter_count(anchor), parameter_count(state));
+  EXPECT_EQ(part(multiply_adds_per_token(both, 2048), "read K"),
+            2 * part(multiply_adds_per_token(state, 2048), "read K"));
+}
+
 TEST(Costs, OnlyFullAttentionGrowsWithTheContext) {
   const PmnetConfig model = preset("119m");
   EXPECT_EQ(total(multiply_adds_per_token(model, 2048)), total(multiply_adds_per_token(model, 512 * 1024)));

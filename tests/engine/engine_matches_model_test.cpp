@@ -33,6 +33,14 @@ std::vector<Architecture> architectures() {
   many_slots.num_read_heads = 3;
   many_slots.num_layers = 3;
   many_slots.layer_types.assign(3, LayerType::kSliding);
+  PmnetConfig anchor_keys = every_layer, both_keys = small;
+  anchor_keys.memory_keys = MemoryKeys::kAnchor;
+  anchor_keys.num_read_heads = 2;
+  both_keys.memory_keys = MemoryKeys::kBoth;
+  both_keys.memory_embedding_std = 0.2;
+  PmnetConfig bare_values = small, bare_anchor = every_layer, bare_both = both_keys;
+  bare_values.memory_values = bare_anchor.memory_values = bare_both.memory_values = MemoryValues::kBare;
+  bare_anchor.memory_keys = MemoryKeys::kAnchor;
   TransformerConfig llama = transformer_like(small);
   llama.mlp_bias = llama.attention_bias = true;
   MambaConfig mamba = mamba_like(small);
@@ -44,6 +52,11 @@ std::vector<Architecture> architectures() {
           {"no_memory_modules", plain},
           {"untied_head", untied},
           {"many_slots", many_slots},
+          {"anchor_keys", anchor_keys},
+          {"both_keys", both_keys},
+          {"bare_values", bare_values},
+          {"bare_values_anchor_keys", bare_anchor},
+          {"bare_values_both_keys", bare_both},
           {"transformer", transformer_like(small)},
           {"transformer_biased", llama},
           {"mamba", mamba_like(small)},

@@ -38,6 +38,13 @@ PmnetConfig with_dropout(PmnetConfig c) {
   return c;
 }
 
+PmnetConfig with_options(MemoryKeys keys, MemoryValues values) {
+  PmnetConfig c = tiny_config();
+  c.memory_keys = keys;
+  c.memory_values = values;
+  return c;
+}
+
 class WholeModel : public testing::TestWithParam<GradcheckCase> {};
 
 TEST_P(WholeModel, GradientIsTheDerivative) {
@@ -74,12 +81,17 @@ TEST_P(WholeModel, GradientIsTheDerivative) {
 
 INSTANTIATE_TEST_SUITE_P(
     Variants, WholeModel,
-    testing::Values(GradcheckCase{.name = "plain", .config = tiny_config()},
-                    GradcheckCase{.name = "dropout", .config = with_dropout(tiny_config())},
-                    GradcheckCase{.name = "padded", .config = tiny_config(), .padded = true},
-                    GradcheckCase{.name = "streamed", .config = with_dropout(tiny_config()), .split = 5},
-                    GradcheckCase{.name = "no_recurrence", .config = tiny_config(), .memory = {.recurrence = false}},
-                    GradcheckCase{.name = "unconstrained", .config = tiny_config(), .memory = {.unconstrained = true}}),
+    testing::Values(
+        GradcheckCase{.name = "plain", .config = tiny_config()},
+        GradcheckCase{.name = "dropout", .config = with_dropout(tiny_config())},
+        GradcheckCase{.name = "padded", .config = tiny_config(), .padded = true},
+        GradcheckCase{.name = "streamed", .config = with_dropout(tiny_config()), .split = 5},
+        GradcheckCase{.name = "anchor_keys", .config = with_options(MemoryKeys::kAnchor, MemoryValues::kAnchored)},
+        GradcheckCase{.name = "both_keys", .config = with_options(MemoryKeys::kBoth, MemoryValues::kBare), .split = 5},
+        GradcheckCase{
+            .name = "bare_values", .config = with_options(MemoryKeys::kState, MemoryValues::kBare), .split = 3},
+        GradcheckCase{.name = "no_recurrence", .config = tiny_config(), .memory = {.recurrence = false}},
+        GradcheckCase{.name = "unconstrained", .config = tiny_config(), .memory = {.unconstrained = true}}),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

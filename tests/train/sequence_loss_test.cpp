@@ -52,6 +52,13 @@ struct ChunkCase {
 
 constexpr int64_t kTime = 96;
 
+PmnetConfig with_keys(MemoryKeys keys) {
+  PmnetConfig c = small_config();
+  c.memory_keys = keys;
+  c.memory_values = MemoryValues::kBare;
+  return c;
+}
+
 // The batch and the options of one pass; the padding of row 1 is neither read nor scored.
 std::pair<SequenceBatch, LossOptions> setup(const ChunkCase& c) {
   const Tensor ids = random_ids(c.config, 2, kTime);
@@ -109,6 +116,8 @@ INSTANTIATE_TEST_SUITE_P(
         ChunkCase{.name = "plain", .config = small_config()},
         ChunkCase{.name = "dropout", .config = small_config(), .dropout = 0.2},
         ChunkCase{.name = "full_attention_mix", .config = with_full_attention(small_config()), .dropout = 0.2},
+        ChunkCase{.name = "anchor_keys_bare_values", .config = with_keys(MemoryKeys::kAnchor)},
+        ChunkCase{.name = "both_keys_bare_values", .config = with_keys(MemoryKeys::kBoth)},
         ChunkCase{.name = "padded", .config = small_config(), .dropout = 0.2, .padded = true},
         ChunkCase{.name = "padded_full", .config = with_full_attention(small_config()), .padded = true},
         ChunkCase{.name = "reference", .config = small_config(), .implementation = ops::Implementation::kReference}),
