@@ -18,8 +18,9 @@ void require_course(std::vector<std::string>& problems, const std::string& name,
           fmt::format("{}_lengths must hold {}_most, {}", name, name, most));
 }
 
-Course course_of(const CopySettings& settings, const char* name, int64_t most, const std::vector<int64_t>& lengths) {
-  Course course{name, settings.stages_to({{1}, settings.least, most, false}), {}};
+Course course_of(const CopySettings& settings, std::shared_ptr<const Task> task, const char* name, int64_t most,
+                 const std::vector<int64_t>& lengths) {
+  Course course{name, std::move(task), settings.stages_to({{1}, settings.least, most, false}), {}};
   for (const int64_t length : lengths) course.cells.push_back({1, length});
   return course;
 }
@@ -53,13 +54,12 @@ TaskPlan CopyExperiment::plan() const {
   auto task = std::make_shared<CopyTask>(settings_.task);
   task->bos = settings_.pmnet_config().bos_token_id;
   task->delimiter = settings_.pmnet_config().eos_token_id;
-  plan.task = task;
   plan.candidates = {settings_.candidate(CandidateKind::kPmnet), settings_.candidate(CandidateKind::kWindow)};
   plan.candidates[1].title = "PMNet (No Memory)";
   if (settings_.reading != CopyReading::kStrict)
-    plan.courses.push_back(course_of(settings_, kPaper, settings_.paper_most, settings_.paper_lengths));
+    plan.courses.push_back(course_of(settings_, task, kPaper, settings_.paper_most, settings_.paper_lengths));
   if (settings_.reading != CopyReading::kPaper)
-    plan.courses.push_back(course_of(settings_, kStrict, settings_.strict_most, settings_.strict_lengths));
+    plan.courses.push_back(course_of(settings_, task, kStrict, settings_.strict_most, settings_.strict_lengths));
   return plan;
 }
 

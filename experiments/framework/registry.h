@@ -18,7 +18,12 @@ struct ExperimentEntry {
 std::span<const ExperimentEntry> experiment_table();              // in the order of `pmnet experiment all`
 const ExperimentEntry& find_experiment(const std::string& name);  // UserError naming the closest
 
-std::unique_ptr<Experiment> make_recall_experiment();
+std::unique_ptr<Experiment> make_modular_experiment();
+std::unique_ptr<Experiment> make_mqar_experiment();
+std::unique_ptr<Experiment> make_induction_experiment();
+std::unique_ptr<Experiment> make_selective_copy_experiment();
+std::unique_ptr<Experiment> make_in_context_recall_experiment();
+std::unique_ptr<Experiment> make_needle_experiment();
 std::unique_ptr<Experiment> make_copy_experiment();
 std::unique_ptr<Experiment> make_compare_experiment();
 std::unique_ptr<Experiment> make_long_context_experiment();

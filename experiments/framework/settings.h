@@ -74,7 +74,7 @@ std::vector<std::string> setting_differences(const nlohmann::json& saved, const 
 // recipes/experiments/<experiment>.<size>.toml under PMNET_HOME, the installed data or the source tree. UserError
 // naming the sizes there are.
 std::filesystem::path find_recipe(const std::string& experiment, const std::string& recipe);
-// "cpu" for recall.cpu.toml; the path of any other file.
+// "cpu" for mqar.cpu.toml; the path of any other file.
 std::string recipe_name(const std::filesystem::path& file);
 
 // Adds the sentence unless the condition holds.

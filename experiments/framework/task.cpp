@@ -56,11 +56,17 @@ int64_t draw(uint64_t key, uint64_t number, int64_t choices) {
 }
 
 TaskCell TaskStage::draw_cell(uint64_t key) const {
+  if (!cells.empty()) return cells[static_cast<size_t>(draw(key, kLoadDraw, std::ssize(cells)))];
   const int64_t load = loads[static_cast<size_t>(draw(key, kLoadDraw, std::ssize(loads)))];
   const int64_t choices = most - least + 1;
   if (!log_lengths) return {load, least + draw(key, kLengthDraw, choices)};
   const double share = static_cast<double>(splitmix64(key, kLengthDraw) >> 11) * 0x1p-53;  // in [0, 1)
   return {load, least + static_cast<int64_t>(std::pow(static_cast<double>(choices + 1), share)) - 1};
+}
+
+bool TaskStage::trains(const TaskCell& cell) const {
+  if (!cells.empty()) return std::find(cells.begin(), cells.end(), cell) != cells.end();
+  return cell.load <= loads.back() && cell.length >= least && cell.length <= most;
 }
 
 Batch make_task_batch(const Task& task, const TaskStage& stage, uint64_t seed, int64_t step, int64_t rows,

@@ -39,12 +39,16 @@ int64_t draw(uint64_t key, uint64_t number, int64_t choices);
 
 // What one stage of training draws its rows from.
 struct TaskStage {
-  std::vector<int64_t> loads = {1};  // ascending
+  std::vector<int64_t> loads = {1};  // the last is the hardest
   int64_t least = 0, most = 0;       // lengths
   bool log_lengths = false;          // each doubling of the length equally likely, instead of each length
+  std::vector<TaskCell> cells = {};  // given: rows are of these alone, each equally likely
+  double rate = 1;                   // of the learning rate
+  int64_t rows = 0;                  // per step; 0: as many as in every stage
 
   TaskCell draw_cell(uint64_t key) const;
-  TaskCell hardest() const { return {loads.back(), most}; }
+  TaskCell hardest() const { return cells.empty() ? TaskCell{loads.back(), most} : cells.back(); }
+  bool trains(const TaskCell& cell) const;  // rows like these may be drawn, or easier ones of that load
 };
 
 // Rows of `step`; the loss counts the answers only. With `distinct_rows` the same ones return after so many.

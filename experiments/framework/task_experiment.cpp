@@ -20,36 +20,40 @@ bool within_limit(const CandidateSpec& candidate, const TaskCell& cell) {
   return candidate.limit == 0 || cell.length <= candidate.limit;
 }
 
-TaskTraining::Evaluation evaluate_stage(const LanguageModel& model, const TaskSettings& settings, const Task& task,
+TaskTraining::Evaluation evaluate_stage(const LanguageModel& model, const TaskSettings& settings,
                                         const CandidateSpec& candidate, const Course& course, int64_t stage,
                                         int64_t seed) {
   const TaskStage &now = course.stages.at(static_cast<size_t>(stage)), &last = course.stages.back();
   const auto score = [&](const TaskCell& cell) {
-    return score_task(model, candidate.trained, task, cell, settings.validation_samples, validation_seed(seed));
+    return score_task(model, candidate.trained, *course.task, cell, settings.validation_samples, validation_seed(seed));
   };
   TaskTraining::Evaluation found;
-  double loss = 0, count = 0;
+  // Cells of later stages count as wrong: long rows are costly, and a later stage shall never score less.
+  const TaskScore at_hardest = score(now.hardest());
+  const double hardest = at_hardest.accuracy();
+  double accuracy = hardest, loss = at_hardest.loss, scored = 1, all = 1;
   for (const TaskCell& cell : course.cells) {
-    if (cell.length > last.most || cell.length < last.least) continue;
+    if (!last.trains(cell) || cell == now.hardest()) continue;
+    all += 1;
+    if (!now.trains(cell)) continue;
     const TaskScore here = score(cell);
-    found.score += here.accuracy();
+    accuracy += here.accuracy();
     loss += here.loss;
-    count += 1;
+    scored += 1;
   }
-  found.score /= count;
-  const double hardest = score(now.hardest()).accuracy();
+  found.score = accuracy / all;
   const bool is_last = stage + 1 == std::ssize(course.stages);
   found.next_stage = !is_last && hardest >= settings.advance_at;
   found.finished = is_last && settings.stop_at > 0 && std::min(found.score, hardest) >= settings.stop_at;
-  found.metrics = {{"eval/loss", loss / count},
+  found.metrics = {{"eval/loss", loss / scored},
                    {"eval/accuracy_at_hardest", hardest},
                    {"eval/largest_length", static_cast<double>(now.most)},
                    {"eval/largest_load", static_cast<double>(now.loads.back())}};
   return found;
 }
 
-json test(const TaskSettings& settings, const TaskPlan& plan, const CandidateSpec& candidate, const Course& course,
-          int64_t seed, PartContext& context) {
+json test(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course, int64_t seed,
+          PartContext& context) {
   // Of several learning rates, the one whose training did best on its validation rows.
   double best_rate = settings.learning_rates.front(), best_score = -1;
   for (const double rate : settings.learning_rates) {
@@ -66,8 +70,8 @@ json test(const TaskSettings& settings, const TaskPlan& plan, const CandidateSpe
   for (size_t i = result["cells"].size(); i < cells.size(); ++i) {
     const TaskCell& cell = cells[i];
     const TaskScore score =
-        score_task(*loaded.model, candidate.tested, *plan.task, cell, settings.samples, static_cast<uint64_t>(seed),
-                   [&](double share) {
+        score_task(*loaded.model, candidate.tested, *course.task, cell, settings.samples_of(*course.task, cell),
+                   static_cast<uint64_t>(seed), [&](double share) {
                      context.stop().throw_if_requested();
                      context.progress((static_cast<double>(i) + share) / static_cast<double>(cells.size()),
                                       fmt::format("load {}, length {}", cell.load, cell.length));
@@ -77,7 +81,8 @@ json test(const TaskSettings& settings, const TaskPlan& plan, const CandidateSpe
                                {"accuracy", score.accuracy()},
                                {"row_accuracy", score.row_accuracy()},
                                {"loss", score.loss},
-                               {"answers", score.answers}});
+                               {"answers", score.answers},
+                               {"rows", score.rows}});
     context.save_partial(result);
   }
   return result;
@@ -102,30 +107,31 @@ std::string test_part_name(const CandidateSpec& candidate, const Course& course,
   return fmt::format("test {}{}, seed {}", candidate.name, suffix(course), seed);
 }
 
-TaskTraining task_training(const TaskSettings& settings, const TaskPlan& plan, const CandidateSpec& candidate,
-                           const Course& course, double learning_rate, int64_t seed) {
+TaskTraining task_training(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course,
+                           double learning_rate, int64_t seed) {
   TaskTraining training;
   training.model = candidate.config;
   training.config = settings.train_config(candidate, learning_rate, seed);
   if (!settings.begin_from.empty())
     training.begin_from = std::filesystem::path(settings.begin_from) / "parts" /
                           folder_name(train_part_name(settings, candidate, course, learning_rate, seed)) / "model";
-  training.batch = [task = plan.task, course, seed, rows = settings.train.batch, distinct = settings.training_rows](
-                       int64_t step, int64_t stage) {
-    return make_task_batch(*task, course.stages.at(static_cast<size_t>(stage)), static_cast<uint64_t>(seed), step, rows,
+  training.batch = [course, seed, rows = settings.train.batch, distinct = settings.training_rows](int64_t step,
+                                                                                                  int64_t number) {
+    const TaskStage& stage = course.stages.at(static_cast<size_t>(number));
+    return make_task_batch(*course.task, stage, static_cast<uint64_t>(seed), step, stage.rows > 0 ? stage.rows : rows,
                            distinct);
   };
-  training.evaluate = [&settings, task = plan.task, candidate, course, seed](const LanguageModel& model,
-                                                                             int64_t stage) {
-    return evaluate_stage(model, settings, *task, candidate, course, stage, seed);
+  training.rate = [course](int64_t stage) { return course.stages.at(static_cast<size_t>(stage)).rate; };
+  training.evaluate = [&settings, candidate, course, seed](const LanguageModel& model, int64_t stage) {
+    return evaluate_stage(model, settings, candidate, course, stage, seed);
   };
   return training;
 }
 
-Part TaskExperiment::train_part(const TaskPlan& plan, const CandidateSpec& candidate, const Course& course,
-                                double learning_rate, int64_t seed) const {
+Part TaskExperiment::train_part(const CandidateSpec& candidate, const Course& course, double learning_rate,
+                                int64_t seed) const {
   const TaskSettings& settings = task_settings();
-  const TaskTraining training = task_training(settings, plan, candidate, course, learning_rate, seed);
+  const TaskTraining training = task_training(settings, candidate, course, learning_rate, seed);
   TaskTraining longest = training;  // a curriculum begins with short rows, which say little about the cost
   longest.batch = [training, last = std::ssize(course.stages) - 1](int64_t step, int64_t) {
     return training.batch(step, last);
@@ -141,21 +147,20 @@ Part TaskExperiment::train_part(const TaskPlan& plan, const CandidateSpec& candi
   return part;
 }
 
-Part TaskExperiment::test_part(const TaskPlan& plan, const CandidateSpec& candidate, const Course& course,
-                               int64_t seed) const {
+Part TaskExperiment::test_part(const CandidateSpec& candidate, const Course& course, int64_t seed) const {
   const TaskSettings& settings = task_settings();
   Part part;
   part.name = test_part_name(candidate, course, seed);
   part.cost.parameters = parameter_count(candidate.config);
   for (const TaskCell& cell : course.cells) {
     if (!within_limit(candidate, cell)) continue;
-    const int64_t row = plan.task->row_size(cell);
-    const double bytes = static_cast<double>(settings.samples * row);
+    const int64_t row = course.task->row_size(cell);
+    const double bytes = static_cast<double>(settings.samples_of(*course.task, cell) * row);
     part.cost.bytes += bytes;
     part.cost.flop += bytes * 2 * total(multiply_adds_per_token(candidate.config, row));
   }
-  part.run = [&settings, plan, candidate, course, seed](PartContext& context) {
-    return test(settings, plan, candidate, course, seed, context);
+  part.run = [&settings, candidate, course, seed](PartContext& context) {
+    return test(settings, candidate, course, seed, context);
   };
   return part;
 }
@@ -167,8 +172,8 @@ std::vector<Part> TaskExperiment::parts() {
     for (int64_t seed = 1; seed <= task_settings().seeds; ++seed) {
       for (const CandidateSpec& candidate : plan.candidates)
         for (const double rate : task_settings().learning_rates)
-          if (candidate.trains()) parts.push_back(train_part(plan, candidate, course, rate, seed));
-      for (const CandidateSpec& candidate : plan.candidates) parts.push_back(test_part(plan, candidate, course, seed));
+          if (candidate.trains()) parts.push_back(train_part(candidate, course, rate, seed));
+      for (const CandidateSpec& candidate : plan.candidates) parts.push_back(test_part(candidate, course, seed));
     }
   return parts;
 }

@@ -13,13 +13,14 @@
 namespace pmnet {
 
 struct Course {
-  std::string name;               // of parts, such as "strict reading"; empty when there is only one
+  std::string name;  // of parts, such as "strict reading"; empty when there is only one
+  std::shared_ptr<const Task> task;
   std::vector<TaskStage> stages;  // in order; the last is what the candidates shall learn
   std::vector<TaskCell> cells;    // tested; those within the last stage also choose the best weights
+  bool beyond_windows = true;     // rows longer than the windows reach ask for what is further back
 };
 
 struct TaskPlan {
-  std::shared_ptr<const Task> task;
   std::vector<CandidateSpec> candidates;
   std::vector<Course> courses;
 
@@ -39,13 +40,12 @@ class TaskExperiment : public Experiment {
   virtual TaskPlan plan() const = 0;
 
  private:
-  Part train_part(const TaskPlan& plan, const CandidateSpec& candidate, const Course& course, double learning_rate,
-                  int64_t seed) const;
-  Part test_part(const TaskPlan& plan, const CandidateSpec& candidate, const Course& course, int64_t seed) const;
+  Part train_part(const CandidateSpec& candidate, const Course& course, double learning_rate, int64_t seed) const;
+  Part test_part(const CandidateSpec& candidate, const Course& course, int64_t seed) const;
 };
 
 // The training of one part. `begin_from` of the settings applies.
-TaskTraining task_training(const TaskSettings& settings, const TaskPlan& plan, const CandidateSpec& candidate,
-                           const Course& course, double learning_rate, int64_t seed);
+TaskTraining task_training(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course,
+                           double learning_rate, int64_t seed);
 
 }  // namespace pmnet

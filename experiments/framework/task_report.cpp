@@ -91,7 +91,7 @@ Check TaskResults::knows(const std::string& what, const CandidateSpec& candidate
 Check TaskResults::guesses(const std::string& what, const CandidateSpec& candidate, const Course& course,
                            const TaskCell& cell) const {
   const Accuracy measured = accuracy(candidate, course, cell);
-  return at_most(plan_.task->chance() + kChanceMargin, what, measured.interval, measured.over);
+  return at_most(course.task->chance() + kChanceMargin, what, measured.interval, measured.over);
 }
 
 Interval TaskResults::norm_ratio(const std::string& measure, const CandidateSpec& above, const Course& above_course,
@@ -121,7 +121,7 @@ std::vector<Series> TaskResults::over_lengths(const Course& course, int64_t load
 
 HeatMap TaskResults::heat_map(const CandidateSpec& candidate, const Course& course) const {
   HeatMap map;
-  map.title = fmt::format("{} (chance {:.3f})", candidate.title, plan_.task->chance());
+  map.title = fmt::format("{} (chance {:.3f})", candidate.title, course.task->chance());
   map.value_label = "accuracy, mean over seeds";
   map.low = 0;
   map.high = 1;

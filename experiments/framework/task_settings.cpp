@@ -27,8 +27,8 @@ void TrainingSettings::list_fields(SettingsTable& table) {
   table.add("window", &shape.sliding_window, "Sliding window w in bytes");
   table.add("init", &shape.initializer_range, "Standard deviation of PMNet's and the Transformer's initial weights",
             kAboveZero);
-  table.add("memory_embedding_std", &shape.memory_embedding_std, "Standard deviation of PMNet's initial anchors",
-            from_to(0, 100));
+  table.add("memory_embedding_std", &shape.memory_embedding_std,
+            "Standard deviation of PMNet's initial memory embeddings, the anchors; the paper's is 0.02", kNotNegative);
   table.add("memory_keys", &shape.memory_keys, "What addresses PMNet's slots; the published form is state");
   table.add("memory_values", &shape.memory_values, "What PMNet reads from its slots; the published form is anchored");
   table.add("dropout", &shape.attention_dropout, "Of attention probabilities, PMNet and Transformer");
@@ -100,10 +100,13 @@ CandidateSpec TrainingSettings::candidate(CandidateKind kind, int64_t limit) con
 void TaskSettings::list_fields(SettingsTable& table) {
   TrainingSettings::list_fields(table);
   table.add("samples", &samples, "Rows per cell and seed in tests", kPositive);
+  table.add("test_bytes", &test_bytes, "Bytes of all rows of a cell in tests at most; 0: no limit", kNotNegative);
   table.add("validation_samples", &validation_samples, "Rows per cell in the evaluations of a training", kPositive);
   table.add("training_rows", &training_rows, "Different rows in training; 0: every row is fresh", kNotNegative);
   table.add("stages", &stages, "Curriculum: largest lengths of the stages before the last");
   table.add("stage_loads", &stage_loads, "Curriculum: largest load of each stage, the last included; empty: all loads");
+  table.add("stage_rates", &stage_rates, "Curriculum: factor of the learning rate in each stage; empty: 1", kAboveZero);
+  table.add("stage_batch", &stage_batch, "Curriculum: samples per step in each stage; empty: batch", kPositive);
   table.add("advance_at", &advance_at, "Accuracy on a stage's hardest rows that begins the next stage", kShare);
   table.add("stop_at", &stop_at, "Accuracy in the last stage that ends a training; 0: never", kShare);
 }
@@ -112,9 +115,17 @@ std::vector<std::string> TaskSettings::problems() {
   std::vector<std::string> found = TrainingSettings::problems();
   require_ascending(found, "stages", stages);
   require_ascending(found, "stage_loads", stage_loads);
-  require(found, stage_loads.empty() || stage_loads.size() == stages.size() + 1,
-          fmt::format("stage_loads has {} values; one for each of the {} stages is needed, or none", stage_loads.size(),
-                      stages.size() + 1));
+  const auto require_each = [&](const char* key, size_t size) {
+    require(found, size == 0 || size == stages.size() + 1,
+            fmt::format("{} has {} values; one for each of the {} stages is needed, or none", key, size,
+                        stages.size() + 1));
+  };
+  require_each("stage_loads", stage_loads.size());
+  require_each("stage_rates", stage_rates.size());
+  require_each("stage_batch", stage_batch.size());
+  for (const int64_t rows : stage_batch)
+    require(found, train.accumulation < 1 || rows % train.accumulation == 0,
+            fmt::format("stage_batch has {}; accumulation, {}, must divide it", rows, train.accumulation));
   return found;
 }
 
@@ -129,52 +140,15 @@ std::vector<TaskStage> TaskSettings::stages_to(const TaskStage& last) const {
     if (!is_last) stage.most = stages[i];
     if (!stage_loads.empty())
       std::erase_if(stage.loads, [&](int64_t load) { return load > stage_loads[i] && load != last.loads.front(); });
+    if (!stage_rates.empty()) stage.rate = stage_rates[i];
+    if (!stage_batch.empty()) stage.rows = stage_batch[i];
     list.push_back(stage);
   }
   return list;
 }
 
-void ProbeSettings::list_fields(SettingsTable& table) {
-  TaskSettings::list_fields(table);
-  table.add("candidates", &candidates, "Models to train");
-  table.add("loads", &loads, "Numbers of facts per row, trained and tested", from_to(1, kMaxPosition));
-  table.add("lengths", &lengths, "Bytes between facts and questions, tested", from_to(0, kMaxPosition));
-  table.add("least", &least, "Smallest length in training", kNotNegative);
-  table.add("most", &most, "Largest length in training", kNotNegative);
-  table.add("log_lengths", &log_lengths, "Draw lengths evenly over factors instead of bytes");
-  table.add("attention_limit", &attention_limit, "Longest test of the Transformer", kPositive);
-  table.add("control_limit", &control_limit, "Longest test of models that cannot know", kPositive);
-}
-
-std::vector<std::string> ProbeSettings::problems() {
-  std::vector<std::string> found = TaskSettings::problems();
-  require(found, !loads.empty() && !lengths.empty(), "loads and lengths must not be empty");
-  require(found, least <= most, fmt::format("least is {}; it must not be above most, {}", least, most));
-  require_ascending(found, "loads", loads);
-  require_ascending(found, "lengths", lengths);
-  require(found, lengths.empty() || lengths.back() > reach(),
-          fmt::format("lengths must go beyond the {} bytes that the windows reach", reach()));
-  require(found, std::find(candidates.begin(), candidates.end(), CandidateKind::kPmnet) != candidates.end(),
-          "candidates must hold pmnet");
-  return found;
-}
-
-std::vector<TaskCell> ProbeSettings::cells() const {
-  std::vector<TaskCell> list;
-  for (const int64_t load : loads)
-    for (const int64_t length : lengths) list.push_back({load, length});
-  return list;
-}
-
-std::vector<CandidateSpec> ProbeSettings::all_candidates() const {
-  std::vector<CandidateSpec> list;
-  for (const CandidateKind kind : candidates) {
-    list.push_back(candidate(kind, kind == CandidateKind::kTransformer ? attention_limit
-                                   : kind == CandidateKind::kWindow    ? control_limit
-                                                                       : 0));
-    if (kind == CandidateKind::kPmnet) list.push_back(without_recurrence(list.back(), control_limit));
-  }
-  return list;
+int64_t TaskSettings::samples_of(const Task& task, const TaskCell& cell) const {
+  return test_bytes == 0 ? samples : std::clamp<int64_t>(test_bytes / task.row_size(cell), 1, samples);
 }
 
 }  // namespace pmnet

@@ -37,10 +37,13 @@ struct TrainingSettings : Settings {
 // Of experiments on synthetic tasks.
 struct TaskSettings : TrainingSettings {
   int64_t samples = 64;              // rows per cell and seed, in tests
+  int64_t test_bytes = 0;            // of a cell, in tests: fewer rows of long ones; 0: no limit
   int64_t validation_samples = 64;   // rows per cell, in the evaluations of a training
   int64_t training_rows = 0;         // different ones; 0: every row is fresh
   std::vector<int64_t> stages;       // of the curriculum: largest lengths before the last stage, ascending
   std::vector<int64_t> stage_loads;  // largest load of each stage, the last included; empty: all loads in every one
+  std::vector<double> stage_rates;   // of each stage, the last included: factors of the learning rate; empty: 1
+  std::vector<int64_t> stage_batch;  // likewise: samples per step; empty: `batch`
   double advance_at = 0.9;           // accuracy on a stage's hardest rows that begins the next
   double stop_at = 0.995;            // accuracy in the last stage that ends a training; 0: never
 
@@ -48,25 +51,8 @@ struct TaskSettings : TrainingSettings {
   std::vector<std::string> problems() override;
   // The stages up to `last`, whose lengths and loads are those asked for.
   std::vector<TaskStage> stages_to(const TaskStage& last) const;
-};
-
-// Of probes: one task over lengths and loads, for several candidates.
-struct ProbeSettings : TaskSettings {
-  std::vector<CandidateKind> candidates = {CandidateKind::kPmnet, CandidateKind::kWindow, CandidateKind::kTransformer,
-                                           CandidateKind::kMamba};
-  std::vector<int64_t> loads = {1};  // trained and tested, ascending
-  std::vector<int64_t> lengths;      // tested, ascending
-  int64_t least = 0, most = 0;       // lengths in training
-  bool log_lengths = false;
-  int64_t attention_limit = 4096;  // the Transformer keeps everything it has read: tested no further than this
-  int64_t control_limit = 4096;    // models that cannot know are tested no further than this
-
-  void list_fields(SettingsTable& table) override;
-  std::vector<std::string> problems() override;
-  TaskStage last_stage() const { return {loads, least, most, log_lengths}; }
-  std::vector<TaskCell> cells() const;
-  // Those asked for; PMNet also without recurrence.
-  std::vector<CandidateSpec> all_candidates() const;
+  // Rows of a cell in tests.
+  int64_t samples_of(const Task& task, const TaskCell& cell) const;
 };
 
 }  // namespace pmnet

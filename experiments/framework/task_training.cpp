@@ -80,7 +80,10 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
     started_ = steady_seconds();
   }
 
-  std::optional<Batch> next(int64_t step, StopCheck&) override { return training_.batch(step, outcome_.stage); }
+  std::optional<Batch> next(int64_t step, StopCheck&) override {
+    if (training_.rate) loop_->scale_learning_rate(training_.rate(outcome_.stage));
+    return training_.batch(step, outcome_.stage);
+  }
 
   void on_step(const Batch& batch, const StepReport& report, double) override {
     batch_hash_ = splitmix64(batch_hash_, batch.hash);

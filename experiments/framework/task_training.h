@@ -19,6 +19,8 @@ struct TaskTraining {
 
   // A pure function of the step and the stage of the curriculum, so that every model of a seed sees the same bytes.
   std::function<Batch(int64_t step, int64_t stage)> batch;
+  // Factor of the learning rate in a stage; empty: 1.
+  std::function<double(int64_t stage)> rate;
 
   // Every config.eval_every steps and at the end.
   struct Evaluation {

@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 
 #include "experiments/framework/registry.h"
-#include "experiments/recall/recall.h"
+#include "experiments/mqar/mqar.h"
 
 namespace pmnet {
 
 void StabilitySettings::list_fields(SettingsTable& table) {
   TaskSettings::list_fields(table);
   table.add("contexts", &contexts, "Largest numbers of filler bytes, trained and tested", from_to(1, kMaxPosition));
-  list_recall_fields(table, task);
+  list_mqar_fields(table, task);
 }
 
 std::vector<std::string> StabilitySettings::problems() {
@@ -24,9 +24,8 @@ std::vector<std::string> StabilitySettings::problems() {
 
 TaskPlan StabilityExperiment::plan() const {
   TaskPlan plan;
-  auto task = std::make_shared<RecallTask>(settings_.task);
+  auto task = std::make_shared<MqarTask>(settings_.task);
   task->bos = settings_.pmnet_config().bos_token_id;
-  plan.task = task;
   const auto add = [&](const char* name, bool unconstrained, bool normalized) {
     CandidateSpec candidate = settings_.candidate(CandidateKind::kPmnet);
     candidate.name = candidate.title = candidate.training = name;
@@ -42,6 +41,7 @@ TaskPlan StabilityExperiment::plan() const {
   plan.candidates.push_back(without_recurrence(plan.candidates.front()));
   for (const int64_t context : settings_.contexts)
     plan.courses.push_back({fmt::format("context {}", context),
+                            task,
                             settings_.stages_to({{1}, 0, context, /*log_lengths=*/true}),
                             {{1, context}}});
   return plan;

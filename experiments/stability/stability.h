@@ -3,13 +3,13 @@
 // of writes. The task is recall of one fact, over context lengths.
 #pragma once
 #include "experiments/framework/task_experiment.h"
-#include "experiments/recall/recall_task.h"
+#include "experiments/mqar/mqar_task.h"
 
 namespace pmnet {
 
 struct StabilitySettings : TaskSettings {
   std::vector<int64_t> contexts;  // ascending: filler bytes at most, trained and tested
-  RecallTask task;
+  MqarTask task;
 
   StabilitySettings() { task.keys = 1; }
   void list_fields(SettingsTable& table) override;

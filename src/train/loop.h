@@ -66,6 +66,9 @@ class TrainingLoop {
 
   LoopEnd run(BatchProvider& batches, Evaluator& evaluator);
 
+  // Of the steps from now on, such as those of a stage of a curriculum; not part of a checkpoint.
+  void scale_learning_rate(double factor) { trainer_.scale_learning_rate(factor); }
+
   // Saves the current step unless it is saved already, and removes checkpoints that are no longer kept. A failure is a
   // warning, so that a full disk does not end training; require_saved() makes it a UserError.
   void save();

@@ -62,7 +62,7 @@ StepReport Trainer::step(const Batch& batch, StopCheck& stop) {
   if (start.stop) return report;
   report.scored = start.scored;
   report.positions = start.positions;
-  report.learning_rate = schedule_.learning_rate(progress_.step);
+  report.learning_rate = rate_factor_ * schedule_.learning_rate(progress_.step);
 
   // A rank that is told to stop in the middle goes straight to the sums, where the others wait for it and learn of it.
   const Tensor totals = at::zeros({2}, at::kDouble);  // loss, ranks that stop

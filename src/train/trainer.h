@@ -46,6 +46,9 @@ class Trainer {
   // One step with this rank's rows. kStopped: nothing has changed, on any rank.
   StepReport step(const Batch& batch, StopCheck& stop);
 
+  // Factor of the schedule's learning rate in the steps from now on.
+  void scale_learning_rate(double factor) { rate_factor_ = factor; }
+
   TrainerProgress& progress() { return progress_; }
   const TrainerProgress& progress() const { return progress_; }
   AdamW& optimizer() { return optimizer_; }
@@ -71,6 +74,7 @@ class Trainer {
   std::vector<std::pair<std::string, Tensor>> parameters_;
   AdamW optimizer_;
   Schedule schedule_;
+  double rate_factor_ = 1;
   std::unique_ptr<GradientReducer> reducer_;
   TrainerProgress progress_;
   std::vector<ModelState> carried_;  // one per row of this rank

@@ -14,14 +14,14 @@ std::string in(const TemporaryFolder& folder, const std::string& name) { return 
 TEST(ExperimentCommand, MistakesAreNamedAndNothingIsMade) {
   const TemporaryFolder folder;
   const std::string out = in(folder, "out");
-  expect_user_error("experiment recal --out " + out, "did you mean 'recall'");
-  expect_user_error("experiment recall --recipe smok --out " + out, "did you mean 'smoke'");
-  expect_user_error("experiment recall --recipe smoke --out " + out + " --set stpes=3", "did you mean 'steps'");
-  expect_user_error("experiment recall --recipe smoke --out " + out + " --set steps", "expected key=value");
-  expect_user_error("experiment recall --recipe smoke --out " + out + " --seeds 0", "seeds is 0");
-  expect_user_error("experiment recall --recipe smoke --out " + out + " --text a.txt", "unknown key 'text'");
+  expect_user_error("experiment mqra --out " + out, "did you mean 'mqar'");
+  expect_user_error("experiment mqar --recipe smok --out " + out, "did you mean 'smoke'");
+  expect_user_error("experiment mqar --recipe smoke --out " + out + " --set stpes=3", "did you mean 'steps'");
+  expect_user_error("experiment mqar --recipe smoke --out " + out + " --set steps", "expected key=value");
+  expect_user_error("experiment mqar --recipe smoke --out " + out + " --seeds 0", "seeds is 0");
+  expect_user_error("experiment mqar --recipe smoke --out " + out + " --text a.txt", "unknown key 'text'");
   expect_user_error("experiment copy --recipe smoke --out " + out + " --reading loose", "reading is 'loose'");
-  expect_user_error("experiment recall --recipe smoke", "--out is missing");
+  expect_user_error("experiment mqar --recipe smoke", "--out is missing");
   expect_user_error("experiment all --recipe smoke --out " + out + " --set nonsense=1", "'nonsense'");
   EXPECT_FALSE(fs::exists(out));
 }
@@ -46,7 +46,8 @@ TEST(ExperimentCommand, AllOfThemRunInOrder) {
   const TemporaryFolder folder;
   const ProgramResult all = run_program("experiment all --recipe smoke --set steps=4 --out " + in(folder, "out"));
   ASSERT_EQ(all.exit_code, 0) << all.output;
-  for (const char* name : {"recall", "copy", "compare", "long-context", "anchors", "stability"})
+  for (const char* name : {"parity", "modular", "mqar", "induction", "selective-copy", "in-context-recall", "needle",
+                           "copy", "compare", "long-context", "anchors", "stability"})
     EXPECT_TRUE(fs::exists(folder / "out" / name / "report.html")) << name << "\n" << all.output;
   EXPECT_TRUE(fs::exists(folder / "out" / "report.html"));
   EXPECT_TRUE(fs::exists(folder / "out" / "report.md"));
@@ -61,14 +62,14 @@ TEST(ExperimentCommand, SettingsArePrintedAndReadBack) {
   std::ofstream(recipe) << printed.output;
   const ProgramResult again = run_program("experiment copy --print-settings --recipe " + recipe);
   EXPECT_EQ(again.output, printed.output);
-  expect_user_error("experiment recall --print-settings --recipe " + recipe, "unknown key 'reading'");
+  expect_user_error("experiment mqar --print-settings --recipe " + recipe, "unknown key 'reading'");
 }
 
 TEST(ExperimentCommand, ADryRunPrintsThePlanAndWritesNothing) {
   const TemporaryFolder folder;
-  const ProgramResult plan = run_program("experiment recall --recipe smoke --dry-run --out " + in(folder, "out"));
+  const ProgramResult plan = run_program("experiment mqar --recipe smoke --dry-run --out " + in(folder, "out"));
   EXPECT_EQ(plan.exit_code, 0) << plan.output;
-  EXPECT_NE(plan.output.find("train pmnet, seed 1"), std::string::npos) << plan.output;
+  EXPECT_NE(plan.output.find("train pmnet, gap, seed 1"), std::string::npos) << plan.output;
   EXPECT_NE(plan.output.find("parameters"), std::string::npos);
   EXPECT_FALSE(fs::exists(folder / "out"));
 }
@@ -76,8 +77,8 @@ TEST(ExperimentCommand, ADryRunPrintsThePlanAndWritesNothing) {
 TEST(ExperimentCommand, ASignalStopsItAndTheSameCommandResumesIt) {
   const TemporaryFolder folder;
   const std::string arguments =
-      "experiment recall --recipe smoke --set steps=2000 --set stop_at=0 --threads 1 --out " + in(folder, "out");
-  const fs::path training = folder / "out" / "parts" / "train-pmnet-seed-1";
+      "experiment mqar --recipe smoke --set steps=2000 --set stop_at=0 --threads 1 --out " + in(folder, "out");
+  const fs::path training = folder / "out" / "parts" / "train-pmnet-gap-seed-1";
   const ProgramResult stopped = run_shell(
       fmt::format("'{}' {} 2>&1 & pid=$!; for i in $(seq 300); do [ -e '{}' ] && break; sleep 0.1; done; sleep 0.5; "
                   "kill -TERM $pid; wait $pid",

@@ -254,9 +254,9 @@ TEST_F(RunExperiment, ASmallSizeGivesNoVerdict) {
 }
 
 TEST(Registry, NamesAreFoundAndMistakesSuggested) {
-  EXPECT_NE(user_error_of([] { find_recipe("recall", "smok"); }).find("did you mean 'smoke'"), std::string::npos);
-  EXPECT_NE(user_error_of([] { find_experiment("recal"); }).find("did you mean 'recall'"), std::string::npos);
-  EXPECT_EQ(recipe_name(find_recipe("recall", "cpu")), "cpu");
+  EXPECT_NE(user_error_of([] { find_recipe("mqar", "smok"); }).find("did you mean 'smoke'"), std::string::npos);
+  EXPECT_NE(user_error_of([] { find_experiment("mqra"); }).find("did you mean 'mqar'"), std::string::npos);
+  EXPECT_EQ(recipe_name(find_recipe("mqar", "cpu")), "cpu");
   EXPECT_EQ(recipe_name("mine.toml"), "mine.toml");
 }
 
@@ -271,10 +271,10 @@ TEST(Registry, EveryExperimentHasASoundRecipeOfEverySize) {
 
 TEST(Registry, APresetIsTheShapeThatOtherKeysChange) {
   const TemporaryFolder folder;
-  const std::string file = (folder / "recall.mine.toml").string();
-  std::string recipe = read_file(find_recipe("recall", "paper"), 1 << 20);
+  const std::string file = (folder / "mqar.mine.toml").string();
+  std::string recipe = read_file(find_recipe("mqar", "paper"), 1 << 20);
   write_file_atomically(file, recipe + "layers = 6\n");  // sorts before `preset`
-  const json settings = prepare_experiment(find_experiment("recall"), {file, {}, {}})->settings().to_json();
+  const json settings = prepare_experiment(find_experiment("mqar"), {file, {}, {}})->settings().to_json();
   EXPECT_EQ(settings.at("preset"), "30m");
   EXPECT_EQ(settings.at("hidden"), 256);
   EXPECT_EQ(settings.at("window"), 128);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <csignal>
 
@@ -11,7 +12,7 @@
 #include "base/stop_signal.h"
 #include "experiments/copy/copy.h"
 #include "experiments/framework/run_experiment.h"
-#include "experiments/recall/recall.h"
+#include "experiments/mqar/mqar.h"
 #include "model/model_folder.h"
 #include "support/errors.h"
 #include "support/temporary_folder.h"
@@ -23,6 +24,11 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using Overrides = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
+std::string lower(std::string text) {
+  for (char& letter : text) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
 json result_in(const fs::path& folder, const std::string& part) {
   return read_json(folder / "parts" / folder_name(part) / "result.json").at("result");
 }
@@ -33,9 +39,9 @@ ExperimentSummary run_smoke(const std::string& name, const fs::path& out, const 
   return run_experiment(find_experiment(name), request);
 }
 
-RecallSettings recall_settings() {
-  RecallSettings settings;
-  settings.set(read_toml(find_recipe("recall", "smoke")));
+MqarSettings mqar_settings() {
+  MqarSettings settings;
+  settings.set(read_toml(find_recipe("mqar", "smoke")));
   return settings;
 }
 
@@ -54,15 +60,15 @@ void expect_report(const fs::path& folder, const std::vector<std::string>& pictu
   EXPECT_TRUE(fs::exists(folder / "report.md"));
 }
 
-TEST(Smoke, RecallLearnsWithRecurrenceAndGuessesWithout) {
+TEST(Smoke, MqarLearnsWithRecurrenceAndGuessesWithout) {
   const TemporaryFolder folder;
-  const fs::path out = folder / "recall";
-  const ExperimentSummary summary = run_smoke("recall", out);
+  const fs::path out = folder / "mqar";
+  const ExperimentSummary summary = run_smoke("mqar", out);
   ASSERT_TRUE(summary.finished);
-  const RecallSettings settings = recall_settings();
-  const json pmnet = result_in(out, "test pmnet, seed 1");
-  const json without = result_in(out, "test pmnet without recurrence, seed 1");
-  const json window = result_in(out, "test window, seed 1");
+  const MqarSettings settings = mqar_settings();
+  const json pmnet = result_in(out, "test pmnet, gap, seed 1");
+  const json without = result_in(out, "test pmnet without recurrence, gap, seed 1");
+  const json window = result_in(out, "test window, gap, seed 1");
   const double questions = static_cast<double>(settings.samples), chance = settings.task.chance();
   // Guesses are binomial: four standard deviations above chance happen once in thirty thousand.
   const double guessing = chance + 4 * std::sqrt(chance * (1 - chance) / questions);
@@ -76,7 +82,7 @@ TEST(Smoke, RecallLearnsWithRecurrenceAndGuessesWithout) {
   }
   EXPECT_GT(beyond, 0);
   EXPECT_EQ(judge(summary.report.findings.at(0).checks), Verdict::kHolds) << read_file(out / "report.md", 1 << 20);
-  expect_report(out, {"accuracy.svg", "grid-pmnet.svg", "grid-window.svg", "accuracy.csv"});
+  expect_report(out, {"gap-accuracy.svg", "accuracy.csv"});
 }
 
 TEST(Smoke, CopyRunsInBothReadings) {
@@ -86,6 +92,32 @@ TEST(Smoke, CopyRunsInBothReadings) {
   expect_report(out, {"accuracy-paper.svg", "accuracy-strict.svg", "training-paper.svg", "training-strict.svg"});
   const json strict = result_in(out, "test pmnet, strict reading, seed 1");
   EXPECT_GT(strict.at("cells").back().at("length").get<int64_t>(), 6) << "beyond the reach of two windows of four";
+}
+
+// Every probe runs from training to report, with all of its candidates.
+TEST(Smoke, ProbesRun) {
+  const TemporaryFolder folder;
+  const std::pair<const char*, std::vector<std::string>> probes[] = {
+      {"parity", {"accuracy.svg"}},
+      {"modular", {"mod-3-accuracy.svg", "mod-5-accuracy.svg"}},
+      {"induction", {"accuracy.svg"}},
+      {"selective-copy", {"accuracy.svg", "grid-pmnet.svg"}},
+      {"in-context-recall", {"accuracy.svg"}},
+      {"needle", {"accuracy.svg", "grid-pmnet.svg"}}};
+  for (const auto& [name, pictures] : probes) {
+    SCOPED_TRACE(name);
+    const fs::path out = folder / name;
+    const ExperimentSummary summary = run_smoke(name, out);
+    ASSERT_TRUE(summary.finished);
+    expect_report(out, pictures);
+    const Finding& first = summary.report.findings.at(0);
+    EXPECT_TRUE(std::any_of(first.checks.begin(), first.checks.end(), [](const Check& check) {
+      return check.control && check.bound == Bound::kAtLeast && check.what.find("Transformer") != std::string::npos;
+    })) << "the Transformer is the control that must succeed";
+    const std::string report = read_file(out / "report.md", 1 << 20);
+    for (const char* words : {"Published results", "Bytes of state", "Mamba"})
+      EXPECT_NE(lower(report).find(lower(words)), std::string::npos) << words;
+  }
 }
 
 TEST(Smoke, StabilityRunsInAllVariants) {
@@ -104,7 +136,8 @@ TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
   const TemporaryFolder folder;
   const fs::path out = folder / "out";
   const ExperimentSummary summary = run_smoke(
-      "recall", out, {{"candidates", {"pmnet"}}, {"steps", {"60"}}, {"lr", {"1e-9", "3e-3"}}, {"most", {"8"}}});
+      "mqar", out,
+      {{"candidates", {"pmnet"}}, {"zoology_pairs", {}}, {"steps", {"60"}}, {"lr", {"1e-9", "3e-3"}}, {"most", {"8"}}});
   ASSERT_TRUE(summary.finished);
   const json slow = result_in(out, "train pmnet, lr 1e-09, seed 1"),
              fast = result_in(out, "train pmnet, lr 0.003, seed 1");
@@ -116,15 +149,16 @@ TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
 
 TEST(TaskExperimentTest, ACurriculumAdvancesAndTheNextExperimentBeginsFromItsWeights) {
   const TemporaryFolder folder;
-  const Overrides tiny = {{"candidates", {"pmnet"}}, {"steps", {"8"}}, {"eval_every", {"2"}},         {"keys", {"4"}},
-                          {"loads", {"1", "2"}},     {"most", {"16"}}, {"lengths", {"4", "16", "32"}}};
+  const Overrides tiny = {
+      {"candidates", {"pmnet"}}, {"zoology_pairs", {}}, {"steps", {"8"}}, {"eval_every", {"2"}},
+      {"keys", {"4"}},           {"loads", {"1", "2"}}, {"most", {"16"}}, {"lengths", {"4", "16", "32"}}};
   Overrides staged = tiny;
   staged.insert(staged.end(), {{"stages", {"4", "8"}}, {"stage_loads", {"1", "1", "2"}}, {"advance_at", {"0"}}});
-  ASSERT_TRUE(run_smoke("recall", folder / "first", staged).finished);
+  ASSERT_TRUE(run_smoke("mqar", folder / "first", staged).finished);
   EXPECT_EQ(result_in(folder / "first", "train pmnet, seed 1").at("stage"), 2);
   Overrides further = tiny;
   further.insert(further.end(), {{"begin_from", {(folder / "first").string()}}, {"lr", {"1e-12"}}});
-  ASSERT_TRUE(run_smoke("recall", folder / "second", further).finished);
+  ASSERT_TRUE(run_smoke("mqar", folder / "second", further).finished);
   const auto weights = [&](const char* experiment) {
     return load_model(folder / experiment / "parts" / "train-pmnet-seed-1" / "model").model->named_parameters();
   };
@@ -132,7 +166,7 @@ TEST(TaskExperimentTest, ACurriculumAdvancesAndTheNextExperimentBeginsFromItsWei
   for (size_t i = 0; i < before.size(); ++i)
     EXPECT_TRUE(at::allclose(before[i].second, after[i].second, 1e-4, 1e-6)) << before[i].first;
   further.back() = {"hidden", {"48"}};
-  EXPECT_NE(user_error_of([&] { run_smoke("recall", folder / "third", further); }).find("another shape"),
+  EXPECT_NE(user_error_of([&] { run_smoke("mqar", folder / "third", further); }).find("another shape"),
             std::string::npos);
 }
 
@@ -153,7 +187,7 @@ TEST(TaskSettingsTest, StagesRiseToTheLast) {
 // A training that is interrupted in the middle ends with the same bits as one that is not.
 TEST(TaskTrainingTest, AnInterruptedTrainingResumesBitByBit) {
   const TemporaryFolder folder;
-  const RecallSettings settings = recall_settings();
+  const MqarSettings settings = mqar_settings();
   int64_t interrupt_at = -1;
   TaskTraining training;
   training.model = settings.model_config(CandidateKind::kPmnet);

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "experiments/copy/copy_task.h"
-#include "experiments/recall/recall_task.h"
+#include "experiments/mqar/mqar_task.h"
 #include "support/small_model.h"
 
 namespace pmnet {
@@ -28,8 +28,8 @@ std::vector<int64_t> scored_positions(const Batch& batch, int64_t row) {
   return positions;
 }
 
-RecallTask recall_task(int64_t questions = 1) {
-  RecallTask task;
+MqarTask mqar_task(int64_t questions = 1) {
+  MqarTask task;
   task.keys = 5;
   task.values = 7;
   task.fillers = 3;
@@ -45,8 +45,8 @@ std::shared_ptr<PMNet> byte_model() {
   return small_model(config);
 }
 
-TEST(RecallTaskTest, ARowIsFactsFillerQuestionAnswer) {
-  const RecallTask task = recall_task();
+TEST(MqarTaskTest, ARowIsPairsFillerQuestionAnswer) {
+  const MqarTask task = mqar_task();
   std::set<int64_t> distances, fact_counts;
   for (int64_t step = 0; step < 40; ++step) {
     const Batch batch = make_task_batch(task, {{1, 3}, 2, 6, false}, 9, step, 4);
@@ -56,12 +56,12 @@ TEST(RecallTaskTest, ARowIsFactsFillerQuestionAnswer) {
       ASSERT_EQ(text[0], task.bos);
       std::map<int64_t, int64_t> facts;
       size_t at = 1;
-      for (; text[at] >= 'A' && text[at] < 'A' + task.keys; at += 2) {
+      for (; text[at] >= task.kFirstKey && text[at] < task.kFirstKey + task.keys; at += 2) {
         EXPECT_TRUE(facts.emplace(text[at], text[at + 1]).second) << "keys are distinct";
-        EXPECT_TRUE(text[at + 1] >= '0' && text[at + 1] < '0' + task.values);
+        EXPECT_TRUE(text[at + 1] >= task.kFirstValue && text[at + 1] < task.kFirstValue + task.values);
       }
       const size_t start = at;
-      while (text[at] >= 'a') EXPECT_LT(text[at++], 'a' + task.fillers);
+      while (text[at] < task.kFirstKey) EXPECT_LT(text[at++], task.kFirstFiller + task.fillers);
       distances.insert(static_cast<int64_t>(at - start));
       fact_counts.insert(static_cast<int64_t>(facts.size()));
       ASSERT_EQ(at + 2, text.size());
@@ -74,8 +74,8 @@ TEST(RecallTaskTest, ARowIsFactsFillerQuestionAnswer) {
   EXPECT_EQ(fact_counts, (std::set<int64_t>{1, 3}));
 }
 
-TEST(RecallTaskTest, EveryFactCanBeAskedInOneRow) {
-  const RecallTask task = recall_task(/*questions=*/0);
+TEST(MqarTaskTest, EveryPairCanBeAskedInOneRow) {
+  const MqarTask task = mqar_task(/*questions=*/0);
   for (uint64_t key = 0; key < 20; ++key) {
     const TaskRow row = task.make_row({4, 10}, key);
     EXPECT_EQ(std::ssize(row.ids), task.row_size({4, 10}));
@@ -108,7 +108,7 @@ TEST(TaskStageTest, LogarithmicLengthsStayInTheRangeAndFavourShortOnes) {
 
 TEST(TaskBatchTest, BatchesAreAFunctionOfSeedAndStep) {
   const TaskStage stage{{1, 2}, 0, 30, false};
-  const RecallTask task = recall_task();
+  const MqarTask task = mqar_task();
   const Batch once = make_task_batch(task, stage, 5, 3, 8), again = make_task_batch(task, stage, 5, 3, 8);
   EXPECT_EQ(once.ids, again.ids);
   EXPECT_EQ(once.hash, again.hash);
@@ -150,11 +150,11 @@ TEST(CopyTaskTest, ARowIsSourceDelimiterSource) {
 
 // Rows that are read in groups and chunks score as each of them does in a single pass of the model.
 TEST(ScoreTask, EqualsOnePassPerRow) {
-  class Recorded : public RecallTask {
+  class Recorded : public MqarTask {
    public:
-    using RecallTask::RecallTask;
+    using MqarTask::MqarTask;
     TaskRow make_row(const TaskCell& cell, uint64_t key) const override {
-      rows.push_back(RecallTask::make_row(cell, key));
+      rows.push_back(MqarTask::make_row(cell, key));
       return rows.back();
     }
     mutable std::vector<TaskRow> rows;

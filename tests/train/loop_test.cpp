@@ -95,6 +95,24 @@ TEST(TrainingLoop, AsksForEveryBatchOnceAndEvaluatesAtIntervalsAndAtTheEnd) {
   EXPECT_EQ(run.loop->record().best_step, 10);
 }
 
+TEST(TrainingLoop, TheLearningRateCanBeScaledStepByStep) {
+  class Staged : public SmallRun {
+   public:
+    using SmallRun::SmallRun;
+    std::optional<Batch> next(int64_t step, StopCheck& stop) override {
+      loop->scale_learning_rate(step < 2 ? 1 : 0.25);
+      return SmallRun::next(step, stop);
+    }
+    void on_step(const Batch&, const StepReport& report, double) override { rates.push_back(report.learning_rate); }
+    std::vector<double> rates;
+  };
+  const TemporaryFolder folder;
+  Staged run(folder.path(), 4);
+  EXPECT_EQ(run.run(), LoopEnd::kFinished);
+  const double rate = run.config.learning_rate;
+  EXPECT_EQ(run.rates, (std::vector<double>{rate, rate, 0.25 * rate, 0.25 * rate}));
+}
+
 TEST(TrainingLoop, AnEvaluationJustBeforeTheLastOneIsLeftOut) {
   const TemporaryFolder folder;
   SmallRun run(folder.path(), 41);

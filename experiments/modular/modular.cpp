@@ -1,0 +1,60 @@
+#include "experiments/modular/modular.h"
+
+#include <fmt/ranges.h>
+
+#include "experiments/framework/registry.h"
+
+namespace pmnet {
+
+void ModularSettings::list_fields(SettingsTable& table) {
+  ProbeSettings::list_fields(table);
+  table.add("moduli", &moduli, "Moduli of the sums, a training each; 2 is parity",
+            from_to(2, ModularTask::kMaxModulus));
+  table.add("questions", &questions,
+            "Questions of a row in training at most; others have half as many, a quarter, down to one", kPositive);
+}
+
+std::vector<std::string> ModularSettings::problems() {
+  std::vector<std::string> found = ProbeSettings::problems();
+  require(found, !moduli.empty(), "moduli is empty; give at least one");
+  require(found, loads == std::vector<int64_t>{1}, "loads must be [1]; questions has those of the training");
+  require(found, least >= 1, "least is 0; a sum needs a digit");
+  return found;
+}
+
+std::vector<Course> ModularSettings::courses() const {
+  std::vector<Course> list;
+  for (const int64_t modulus : moduli) {
+    auto task = std::make_shared<ModularTask>();
+    task->bos = shape.bos_token_id;
+    task->modulus = modulus;
+    Course& added = list.emplace_back(course(task, moduli.size() == 1 ? "" : fmt::format("mod {}", modulus)));
+    // An answer that is fed could make up for the error of a fixed number of digits before it: the numbers differ.
+    for (TaskStage& stage : added.stages) {
+      stage.loads.clear();
+      for (int64_t count = questions; count >= 1; count /= 2) stage.loads.push_back(count);
+    }
+  }
+  return list;
+}
+
+ProbeText ModularSettings::text() const {
+  const bool parity = moduli == std::vector<int64_t>{2};
+  return {
+      parity ? "Parity" : "Modular sums",
+      fmt::format("A row is BOS and random digits below m ({}); a question mark asks for the sum of all digits so far "
+                  "modulo m, and the answer follows. A row of the test has one question, after all of its digits; "
+                  "rows in training have up to {}, spread over them.",
+                  fmt::join(moduli, ", "), questions),
+      "digits",
+      "questions",
+      {{"Mamba-3", "parity, modular arithmetic", "solved, by data-dependent rotations",
+        "Mamba-3 (2026), table on state tracking"},
+       {"Mamba-2", "the same", "fails", "the same"}}};
+}
+
+std::unique_ptr<Experiment> make_modular_experiment() {
+  return std::make_unique<ProbeExperiment>(std::make_unique<ModularSettings>());
+}
+
+}  // namespace pmnet
