@@ -5,20 +5,32 @@
 # Input:  PMNET_TORCH_ROOT (folder of the `torch` package); found through the Python interpreter when empty.
 # Output: target pmnet::torch
 if(NOT PMNET_TORCH_ROOT)
+  # An isolated build of pip does not see the packages of its environment, but knows where they lie.
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   execute_process(
-    COMMAND ${Python3_EXECUTABLE} -c
-      "import importlib.util, os; s = importlib.util.find_spec('torch'); print(os.path.dirname(s.origin) if s else '')"
+    COMMAND ${Python3_EXECUTABLE} -c [=[
+import glob, importlib.util, os, sys, sysconfig
+found = importlib.util.find_spec("torch")
+places = [os.path.dirname(found.origin)] if found and found.origin else []
+places.append(os.path.join(sysconfig.get_paths()["purelib"], "torch"))
+version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+places += [os.path.join(os.environ.get("VIRTUAL_ENV", ""), "lib", version, "site-packages", "torch")]
+print(next((place for place in places if os.path.exists(os.path.join(place, "lib", "libtorch_cpu.so"))), ""))
+]=]
     OUTPUT_VARIABLE PMNET_TORCH_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(PMNET_TORCH_ROOT "${PMNET_TORCH_ROOT}" CACHE PATH "Folder of the torch package" FORCE)
 endif()
-if(NOT EXISTS "${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so")
+if(SKBUILD AND NOT EXISTS "${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so")
+  message(FATAL_ERROR "pmnet is built against the torch of the environment it is installed into, and there is none. "
+    "Install it first (pip install torch==2.13.0), then pmnet; with tools that build elsewhere add "
+    "--no-build-isolation.")
+elseif(NOT EXISTS "${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so")
   message(FATAL_ERROR "LibTorch not found: '${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so' does not exist. "
     "Run ./pmnet setup, which installs it into .venv, or pass -DPMNET_TORCH_ROOT=<site-packages>/torch.")
 endif()
 file(STRINGS "${PMNET_TORCH_ROOT}/version.py" _torch_version_line REGEX "__version__ *=")
-string(REGEX MATCH "[0-9]+\\.[0-9]+" _torch_version "${_torch_version_line}")
-if(_torch_version VERSION_LESS 2.13)
+string(REGEX MATCH "[0-9]+\\.[0-9]+" PMNET_TORCH_VERSION "${_torch_version_line}")
+if(PMNET_TORCH_VERSION VERSION_LESS 2.13)
   message(FATAL_ERROR "pmnet needs torch 2.13 or later; ${PMNET_TORCH_ROOT}/version.py says: ${_torch_version_line}")
 endif()
 
@@ -28,7 +40,10 @@ if(NOT TARGET pmnet::torch)
     "SHELL:-idirafter ${PMNET_TORCH_ROOT}/include"
     "SHELL:-idirafter ${PMNET_TORCH_ROOT}/include/torch/csrc/api/include")
   target_compile_definitions(pmnet::torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
-  target_link_options(pmnet::torch INTERFACE -fopenmp "LINKER:-rpath,${PMNET_TORCH_ROOT}/lib")
+  target_link_options(pmnet::torch INTERFACE -fopenmp)
+  if(NOT SKBUILD)  # a wheel finds torch beside itself
+    target_link_options(pmnet::torch INTERFACE "LINKER:-rpath,${PMNET_TORCH_ROOT}/lib")
+  endif()
   target_link_libraries(pmnet::torch INTERFACE
     "-Wl,--push-state,--no-as-needed" "${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so" "-Wl,--pop-state"
     "${PMNET_TORCH_ROOT}/lib/libc10.so")

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
-#include "engine/stop_strings.h"
 
 namespace pmnet {
 
@@ -14,9 +13,46 @@ std::vector<std::string> GenerateSettings::problems() const {
   return found;
 }
 
-Generator::Generator(Session& session)
+namespace {
+
+ByteTokenizer tokenizer_of(const Engine& engine) {
+  return {engine.bos_token_id(), engine.eos_token_id(), engine.vocab_size()};
+}
+
+}  // namespace
+
+Continuation::Continuation(Session& session, const GenerateSettings& settings)
     : session_(session),
-      tokenizer_(session.engine().bos_token_id(), session.engine().eos_token_id(), session.engine().vocab_size()) {
+      tokenizer_(tokenizer_of(session.engine())),
+      sampler_(settings.sampling, tokenizer_),
+      stop_(settings.stop),
+      max_bytes_(settings.max_bytes) {}
+
+std::optional<std::string> Continuation::next() {
+  if (ended_) return std::nullopt;
+  int64_t id = tokenizer_.eos_id();
+  if (result_.bytes < max_bytes_) {
+    const Tensor logits = session_.last_logits().to(at::kFloat).contiguous();
+    id = sampler_.sample({logits.const_data_ptr<float>(), static_cast<size_t>(logits.numel())},
+                         static_cast<uint64_t>(session_.position()));
+    if (id == tokenizer_.eos_id()) result_.reason = StopReason::kEndOfText;
+  }
+  if (id == tokenizer_.eos_id()) {
+    ended_ = true;
+    return stop_.finish();
+  }
+  session_.read(at::full({1, 1}, id, at::kLong));
+  ++result_.bytes;
+  std::string text = stop_.push(static_cast<char>(id));
+  if (stop_.found()) {
+    result_.reason = StopReason::kStopString;
+    ended_ = true;
+  }
+  return text;
+}
+
+Generator::Generator(Session& session)
+    : session_(session), tokenizer_(tokenizer_of(session.engine())) {
   if (session.batch() != 1)
     fail("this memory holds {} streams; text is generated from a memory of one stream", session.batch());
   if (!session.last_logits().defined()) waiting_.push_back(tokenizer_.bos_id());
@@ -37,34 +73,11 @@ void Generator::finish_prompt() {
 }
 
 GenerateResult Generator::generate(const GenerateSettings& settings, const Receiver& receive) {
-  const Sampler sampler(settings.sampling, tokenizer_);
-  StopStrings stop(settings.stop);
+  Continuation text(session_, settings);
   finish_prompt();
-
-  GenerateResult result;
-  const auto give = [&](const std::string& text) {
-    if (text.empty() || receive(text)) return true;
-    result.reason = StopReason::kReceiver;
-    return false;
-  };
-  while (result.bytes < settings.max_bytes) {
-    const Tensor logits = session_.last_logits().to(at::kFloat).contiguous();
-    const int64_t id = sampler.sample({logits.const_data_ptr<float>(), static_cast<size_t>(logits.numel())},
-                                      static_cast<uint64_t>(session_.position()));
-    if (id == tokenizer_.eos_id()) {
-      result.reason = StopReason::kEndOfText;
-      break;
-    }
-    session_.read(at::full({1, 1}, id, at::kLong));
-    ++result.bytes;
-    if (!give(stop.push(static_cast<char>(id)))) return result;
-    if (stop.found()) {
-      result.reason = StopReason::kStopString;
-      return result;
-    }
-  }
-  give(stop.finish());
-  return result;
+  while (const std::optional<std::string> bytes = text.next())
+    if (!bytes->empty() && !receive(*bytes)) return {StopReason::kReceiver, text.result().bytes};
+  return text.result();
 }
 
 }  // namespace pmnet

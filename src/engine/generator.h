@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "data/byte_tokenizer.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "engine/stop_strings.h"
 
 namespace pmnet {
 
@@ -26,6 +28,25 @@ enum class StopReason { kMaxBytes, kEndOfText, kStopString, kReceiver };
 struct GenerateResult {
   StopReason reason = StopReason::kMaxBytes;
   int64_t bytes = 0;  // written by the model, a stop string included
+};
+
+// The text that a stream continues with, one step at a time. The session must outlive it and have read at least BOS.
+class Continuation {
+ public:
+  Continuation(Session& session, const GenerateSettings& settings);
+
+  // Bytes that have become final with the next step (none while they may begin a stop string); nothing at the end.
+  std::optional<std::string> next();
+  const GenerateResult& result() const { return result_; }
+
+ private:
+  Session& session_;
+  ByteTokenizer tokenizer_;
+  Sampler sampler_;
+  StopStrings stop_;
+  int64_t max_bytes_;
+  GenerateResult result_;
+  bool ended_ = false;
 };
 
 // Of one stream. The session must outlive the generator and have one row.

@@ -47,6 +47,12 @@ Tensor Session::feed(const std::vector<int64_t>& ids) {
   return feed(at::tensor(ids, at::kLong).view({1, static_cast<int64_t>(ids.size())}));
 }
 
+Tensor Session::feed(const Tensor& ids, Trace& trace) {
+  const Tensor hidden = engine_->hidden(ids, &state_, {.trace = &trace});
+  if (ids.size(1) > 0) last_logits_ = engine_->logits(hidden.narrow(1, ids.size(1) - 1, 1)).select(1, 0);
+  return hidden;
+}
+
 void Session::reset(int64_t row) { replace(row, engine_->initial_state(1)[0], {}); }
 
 void Session::replace(int64_t row, const Session& other, int64_t other_row) {

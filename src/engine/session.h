@@ -21,6 +21,8 @@ class Session {
   Tensor read(const Tensor& ids);
   // One sequence: ids as a vector.
   Tensor feed(const std::vector<int64_t>& ids);
+  // One pass, whatever its length, whose inside goes to `trace`; gives the hidden states after the final norm, [B,T,d].
+  Tensor feed(const Tensor& ids, Trace& trace);
 
   // [B,V]; undefined before the first token; zero in a row that has read nothing.
   const Tensor& last_logits() const { return last_logits_; }

@@ -211,6 +211,7 @@ void TrainingRun::on_step(const Batch& batch, const StepReport& report, double w
   last_batch_ = batch;
   const bool last = loop_->progress().step == config_.total_steps();
   if (loop_->due(config_.sample_every) || (last && config_.sample_every > 0)) sample();
+  if (request_.on_step && !request_.on_step(report, loop_->progress())) stop_.request();
 }
 
 std::optional<ValidationResult> TrainingRun::evaluate(const LanguageModel& model, int64_t step, StopCheck& stop) {

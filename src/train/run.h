@@ -1,10 +1,12 @@
 // A whole training run: settings and a folder in, a trained model and its logs out.
 #pragma once
 #include <filesystem>
+#include <functional>
 #include <optional>
 
 #include "config/train_config.h"
 #include "train/process_group.h"
+#include "train/trainer.h"
 
 namespace pmnet {
 
@@ -12,6 +14,8 @@ struct RunRequest {
   std::filesystem::path out;
   bool resume = false;  // continue the run in the folder; start it where there is none
   bool force = false;   // start even if the memory estimate exceeds what is available
+  // Called after every step on every rank; false stops the run like a signal.
+  std::function<bool(const StepReport& report, const TrainerProgress& progress)> on_step = {};
 };
 
 struct RunSummary {

@@ -25,6 +25,11 @@ class StopCheck {
     }
     return requested_;
   }
+  // The same as a signal, from the program itself.
+  void request() {
+    requested_ = true;
+    group_.announce_stop();
+  }
   void throw_if_requested() {
     if (requested()) throw StopRequested{};
   }
