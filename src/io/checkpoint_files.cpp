@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/pickle.h"
+#include "io/hub_files.h"
 
 namespace pmnet {
 namespace {
@@ -167,16 +168,23 @@ std::vector<std::string> require_tensors(const TensorSet& set, const std::vector
   return extras;
 }
 
-std::map<std::string, std::string> tokenizer_files(const ModelConfig& config) {
-  const int64_t vocab_size = std::visit([](const auto& c) { return c.vocab_size; }, config);
+std::map<std::string, std::string> hugging_face_files(const ModelConfig& config) {
+  const auto [vocab_size, bos, eos] =
+      std::visit([](const auto& c) { return std::tuple(c.vocab_size, c.bos_token_id, c.eos_token_id); }, config);
   const json special_tokens = {{"bos_token", "<|bos|>"}, {"eos_token", "<|eos|>"}, {"pad_token", "<|pad|>"}};
   json tokenizer = special_tokens;
   tokenizer["auto_map"] = {{"AutoTokenizer", json::array({"tokenization_pmnet.ByteTokenizer", nullptr})}};
   tokenizer["tokenizer_class"] = "ByteTokenizer";
   tokenizer["vocab_size"] = vocab_size;
+  tokenizer["bos_id"] = bos;
+  tokenizer["eos_id"] = eos;
   tokenizer["clean_up_tokenization_spaces"] = false;
-  return {{"tokenizer_config.json", tokenizer.dump(2) + "\n"},
-          {"special_tokens_map.json", special_tokens.dump(2) + "\n"}};
+  std::map<std::string, std::string> files = {{"tokenizer_config.json", tokenizer.dump(2) + "\n"},
+                                              {"special_tokens_map.json", special_tokens.dump(2) + "\n"}};
+  const bool pmnet = std::holds_alternative<PmnetConfig>(config);
+  for (const auto& [name, text] : hub_files())
+    if (pmnet || name == "tokenization_pmnet.py") files.emplace(name, text);
+  return files;
 }
 
 }  // namespace pmnet

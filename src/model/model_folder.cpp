@@ -129,7 +129,7 @@ void write_model_files(const std::filesystem::path& folder, const NamedTensors& 
     writer.finish();
   };
   write_text("config.json", to_json(config));
-  for (const auto& [name, text] : tokenizer_files(config)) write_text(name, text);
+  for (const auto& [name, text] : hugging_face_files(config)) write_text(name, text);
 }
 
 void save_model(const std::filesystem::path& folder, const NamedTensors& tensors, const ModelConfig& config) {

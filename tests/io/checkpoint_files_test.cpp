@@ -193,7 +193,7 @@ TEST(TensorSet, FixturesHoldAsManyNumbersAsTheirConfigurationSays) {
 }
 
 TEST(TokenizerFiles, NameTheAuthorsTokenizer) {
-  const auto files = tokenizer_files(preset("119m"));
+  const auto files = hugging_face_files(preset("119m"));
   const json tokenizer = json::parse(files.at("tokenizer_config.json"));
   EXPECT_EQ(tokenizer["auto_map"]["AutoTokenizer"], json::array({"tokenization_pmnet.ByteTokenizer", nullptr}));
   EXPECT_EQ(tokenizer["tokenizer_class"], "ByteTokenizer");

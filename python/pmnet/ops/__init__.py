@@ -13,8 +13,8 @@ Second derivatives need `composite`. Arguments and shapes are those documented i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Optional
+from collections.abc import Callable, Sequence
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
@@ -49,7 +49,29 @@ __all__ = [
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
-def _namespace(*tensors: Optional[Tensor]):  # type: ignore[no-untyped-def]
+class _Kernels:
+    """torch.ops.pmnet, where arguments that do not fit are ValueError or TypeError instead of RuntimeError."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        operation = getattr(torch.ops.pmnet, name)
+
+        def call(*arguments: Any) -> Any:
+            try:
+                return operation(*arguments)
+            except RuntimeError as error:
+                sentence = str(error)
+                if not sentence.startswith(name + ":"):  # not one of ours
+                    raise
+                raise (TypeError if " has type " in sentence else ValueError)(sentence) from None
+
+        setattr(self, name, call)
+        return call
+
+
+_kernels = _Kernels()
+
+
+def _namespace(*tensors: Optional[Tensor]) -> Any:
     """Where the operation is: torch.ops.pmnet, torch.ops.pmnet_py or `composite`."""
     for x in tensors:
         if x is not None and (x.dtype != torch.float32 or x.device.type != "cpu"):
@@ -62,7 +84,7 @@ def _namespace(*tensors: Optional[Tensor]):  # type: ignore[no-untyped-def]
         return composite
     if any(x is not None and type(x) not in _PLAIN for x in tensors):  # fake tensors and the like
         return torch.ops.pmnet_py
-    return torch.ops.pmnet
+    return _kernels
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -134,18 +156,9 @@ def segmented_scan(
     unconstrained: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     where = composite if unconstrained else _namespace(weights, update, path_angle, initial_angle, grad_scale)
-    return where.segmented_scan(
-        weights,
-        update,
-        group,
-        num_groups,
-        path_turns,
-        path_angle,
-        initial_turns,
-        initial_angle,
-        grad_scale,
-        unconstrained,
-    )
+    inputs = (weights, update, group, num_groups, path_turns, path_angle, initial_turns, initial_angle, grad_scale)
+    out = where.segmented_scan(*inputs, unconstrained)
+    return (out[2], out[0], out[3], out[1]) if where is torch.ops.pmnet_py else out
 
 
 def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 Every operation has a fake implementation, which gives shapes alone, and an autograd formula. The formula keeps the
 inputs and nothing else: `<name>_backward` runs the kernel's forward pass again to get what its backward pass needs.
+segmented_scan gives its angles first: torch.library.opcheck adds up outputs in place and cannot begin with integers.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _SCHEMAS = {
     "phase_values": "(Tensor weights, Tensor features, Tensor w_v, Tensor b_v) -> Tensor",
     "segmented_scan": "(Tensor weights, Tensor update, Tensor group, SymInt num_groups, Tensor? path_turns, "
     "Tensor? path_angle, Tensor? initial_turns, Tensor? initial_angle, Tensor? grad_scale, bool unconstrained) "
-    "-> (Tensor, Tensor, Tensor, Tensor)",
+    "-> (Tensor angle, Tensor final_angle, Tensor turns, Tensor final_turns)",
     "cross_entropy": "(Tensor hidden, Tensor weight, Tensor targets) -> Tensor",
     "causal_conv": "(Tensor x, Tensor weight, Tensor? bias, Tensor? past) -> Tensor",
     "selective_scan": "(Tensor u, Tensor delta, Tensor a, Tensor b, Tensor c, Tensor d, Tensor z, Tensor? initial) "
@@ -61,10 +62,10 @@ def _fake_segmented_scan(
     batch, time, slots = weights.shape
     path, state = (batch, time, slots, update.shape[2]), (batch, num_groups, slots, update.shape[2])
     return (
-        weights.new_empty(path, dtype=torch.int32),
         weights.new_empty(path),
-        weights.new_empty(state, dtype=torch.int64),
         weights.new_empty(state),
+        weights.new_empty(path, dtype=torch.int32),
+        weights.new_empty(state, dtype=torch.int64),
     )
 
 
@@ -143,7 +144,8 @@ def _kernel(name: str) -> Callable[..., Any]:
         # The kernel gives angles only while gradients are recorded; this operation always does.
         inputs = [x.detach() if isinstance(x, Tensor) else x for x in arguments]
         with torch.enable_grad():
-            return _fresh(torch.ops.pmnet.segmented_scan(*inputs))
+            turns, angle, final_turns, final_angle = torch.ops.pmnet.segmented_scan(*inputs)
+        return angle.detach(), final_angle.detach(), turns, final_turns
 
     return run
 

@@ -1,0 +1,11 @@
+# cmake -DOUTPUT=FILE -DFILES=a;b -P embed_files.cmake: a C++ source with the text of each file, by its name.
+set(text "#include \"io/hub_files.h\"\n\nnamespace pmnet {\n\n")
+string(APPEND text "const std::map<std::string, std::string>& hub_files() {\n")
+string(APPEND text "  static const std::map<std::string, std::string> files = {\n")
+foreach(file IN LISTS FILES)
+  get_filename_component(name "${file}" NAME)
+  file(READ "${file}" content)
+  string(APPEND text "      {\"${name}\", R\"~embedded~(${content})~embedded~\"},\n")
+endforeach()
+string(APPEND text "  };\n  return files;\n}\n\n}  // namespace pmnet\n")
+file(WRITE "${OUTPUT}" "${text}")
