@@ -37,6 +37,7 @@ struct TrainConfig {
   std::string init;                           // model folder whose weights are the start; fresh optimizer
   std::optional<Architecture> architecture;   // absent: that of the model
   double dropout = -1;                        // on attention probabilities; negative: as in the model's configuration
+  double initializer_range = -1;              // of the normal distribution of new weights; negative: likewise
   double memory_embedding_std = -1;           // of the normal distribution of new memory embeddings; negative: likewise
   std::optional<MemoryKeys> memory_keys;      // absent: those of the model
   std::optional<MemoryValues> memory_values;  // likewise

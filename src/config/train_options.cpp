@@ -24,6 +24,8 @@ std::vector<TrainOption> make_options() {
        "Architecture; a baseline has as many parameters as the preset"},
       {"--dropout", kFixed, "model.dropout", &C::dropout, "Attention dropout; negative: that of the model",
        from_below(-1, 1)},
+      {"", kFixed, "model.initializer_range", &C::initializer_range,
+       "Standard deviation of new weights; negative: that of the model", from_to(-1, 100)},
       {"", kFixed, "model.memory_embedding_std", &C::memory_embedding_std,
        "Standard deviation of new memory embeddings; negative: that of the model", from_to(-1, 100)},
       {"", kFixed, "model.memory_keys", &C::memory_keys,

@@ -53,6 +53,8 @@ void apply_changes(const TrainConfig& config, ModelConfig& model) {
     else if (config.dropout > 0)
       fail("model.dropout is {}, but Mamba has no attention to drop; leave it out", config.dropout);
   }
+  if (config.initializer_range >= 0)
+    std::visit([&](auto& c) { c.initializer_range = config.initializer_range; }, model);
   const auto require_pmnet = [&](const char* key) {
     if (pmnet == nullptr) fail("{} belongs to PMNet, this model is a {}", key, enum_name(architecture_of(model)));
   };

@@ -27,7 +27,7 @@ TEST(Presets, AllAreSoundAndRoundTrip) {
 
 TEST(Presets, NamesTellTheParameters) {
   const std::vector<std::pair<const char*, double>> sizes = {
-      {"119m", 119e6}, {"30m", 30e6}, {"11m", 11e6}, {"3m", 3e6}, {"1m", 1e6}};
+      {"119m", 119e6}, {"30m", 30e6}, {"11m", 11e6}, {"5m", 5e6}, {"3m", 3e6}, {"1m", 1e6}};
   for (const auto& [name, parameters] : sizes) EXPECT_LT(relative_difference(preset(name), parameters), 0.1) << name;
   EXPECT_LT(parameter_count(preset("tiny")), 130'000);
 }
