@@ -3,11 +3,14 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <numbers>
 
+#include "base/error.h"
 #include "kernels/circle_features.h"
 #include "kernels/phase_attention.h"
 #include "kernels/segmented_scan.h"
+#include "kernels/turns.h"
 
 namespace pmnet {
 
@@ -15,6 +18,9 @@ namespace {
 
 // Memory embeddings as 32-bit turns, rounded to nearest: the sum with a path then wraps exactly.
 Tensor anchor_turns(const Tensor& radians) {
+  if (!kernels::all_within(radians.numel(), radians.const_data_ptr<float>(), kernels::kMaxRadians))
+    fail("the memory embeddings hold NaN or values beyond {}; the weights are damaged or training diverged",
+         kernels::kMaxRadians);
   Tensor turns = at::empty(radians.sizes(), at::kLong);
   kernels::radians_to_turns(radians.numel(), radians.const_data_ptr<float>(), turns.mutable_data_ptr<int64_t>());
   return turns.add_(int64_t{1} << 31).__rshift__(32).to(at::kInt);
@@ -23,6 +29,24 @@ Tensor anchor_turns(const Tensor& radians) {
 // Tokens whose keys are made at once: all of a short pass; else at least 512 rows per product, about 2 MB of keys.
 int64_t block_tokens(int64_t n, int64_t slots, int64_t width) {
   return std::min(n, std::max<int64_t>({512 / slots, (1 << 19) / (slots * width), 1}));
+}
+
+// Turns cannot represent NaN. A token whose write is not finite becomes NaN as a whole, so that its logits say so, and
+// leaves the memory as it is.
+void drop_writes_that_are_not_finite(Pass& pass, int64_t N, int64_t M, int64_t width) {
+  constexpr float kMaxFactor = 4;  // weights are at most 1, updates at most pi
+  float* update = pass.a.update.data();
+  const auto fits = [&](int64_t first, int64_t count) {
+    return kernels::all_within(count * N, pass.a.weights.data() + first * N, kMaxFactor) &&
+           kernels::all_within(count * M, update + first * M, kMaxFactor);
+  };
+  if (fits(0, pass.n)) return;
+  for (int64_t t = 0; t < pass.n; ++t) {
+    if (fits(t, 1)) continue;
+    std::fill_n(pass.a.weights.data() + t * N, N, 0.0f);
+    std::fill_n(update + t * M, M, 0.0f);
+    std::fill_n(pass.a.x.data() + t * width, width, std::numeric_limits<float>::quiet_NaN());
+  }
 }
 
 }  // namespace
@@ -216,6 +240,7 @@ void PmnetEngine::route_at_root(Pass& pass, const WriteWeights& w) const {
 // The segmented scan: memory[group] += a m in exact turns, token after token; path += memory[group].
 void PmnetEngine::accumulate(Pass& pass, int64_t level) const {
   const int64_t N = c_.num_memory, M = c_.memory_size;
+  drop_writes_that_are_not_finite(pass, N, M, width());
   const float *weights = pass.a.weights.data(), *update = pass.a.update.data();
   const int64_t* group = pass.a.group.data();
   int32_t* path = pass.a.path.data();
