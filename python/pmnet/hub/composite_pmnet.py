@@ -175,13 +175,13 @@ def circle_features(turns, angle, anchors, group, unconstrained=False):
     """
     B, T = group.shape
     theta = anchors.index_select(0, group.clamp_min(0).reshape(-1)).view(B, T, *anchors.shape[1:])
+    theta = theta if theta.dtype == torch.float64 else theta.float()
     if angle is not None:
         theta = theta + angle
     elif turns is not None:
-        theta = theta + to_angle(turns, anchors.dtype)
-    if unconstrained:
-        return torch.cat((theta, torch.zeros_like(theta)), -1)
-    return torch.cat((theta.sin(), theta.cos()), -1)
+        theta = theta + to_angle(turns, theta.dtype)
+    features = (theta, torch.zeros_like(theta)) if unconstrained else (theta.sin(), theta.cos())
+    return torch.cat(features, -1).to(anchors.dtype)
 
 
 def phase_attention(query, features, w_k, b_k, num_heads):
