@@ -41,24 +41,27 @@ void RunLog::step(const StepReport& report, const TrainerProgress& progress, dou
                      report.gradient_norm));
   if (progress.step % config_.log_every != 0 && progress.step != config_.total_steps()) return;
   const double elapsed = std::max(1e-9, steady_seconds() - started_);
-  Metrics values{{"train/loss", report.loss},
-                 {"train/bpb", report.loss / std::numbers::ln2},
-                 {"train/lr", report.learning_rate},
-                 {"train/grad_norm", report.gradient_norm},
+  Metrics values{{"train/lr", report.learning_rate},
                  {"train/bytes", static_cast<double>(progress.bytes)},
                  {"train/skipped", static_cast<double>(progress.skipped)},
                  {"perf/bytes_per_s", bytes_.rate()},
                  {"perf/data_wait_percent", 100 * waited_ / elapsed},
                  {"perf/memory", static_cast<double>(resident_bytes())}};
+  if (report.scored > 0)  // all of a batch may be prompt: then there is no loss
+    values.insert(values.begin(), {{"train/loss", report.loss},
+                                   {"train/bpb", report.loss / std::numbers::ln2},
+                                   {"train/grad_norm", report.gradient_norm}});
   if (share_of_limit() >= 0) values.emplace_back("perf/percent_of_limit", 100 * share_of_limit());
   metrics(progress.step, values);
 }
 
 std::string RunLog::progress_text(const StepReport& report, const TrainerProgress& progress) const {
+  const std::string loss =
+      report.scored > 0 ? fmt::format("{:.3f} bpb  |g| {:.2f}", report.loss / std::numbers::ln2, report.gradient_norm)
+                        : "nothing scored";
   std::string text =
-      fmt::format("step {}/{}  {}  {:.3f} bpb  |g| {:.2f}  lr {:.1e}  {}", format_count(progress.step),
-                  format_count(config_.total_steps()), format_bytes(progress.bytes), report.loss / std::numbers::ln2,
-                  report.gradient_norm, report.learning_rate, format_byte_rate(bytes_.rate()));
+      fmt::format("step {}/{}  {}  {}  lr {:.1e}  {}", format_count(progress.step), format_count(config_.total_steps()),
+                  format_bytes(progress.bytes), loss, report.learning_rate, format_byte_rate(bytes_.rate()));
   if (share_of_limit() >= 0) text += fmt::format("  {:.0f}% of GEMM", 100 * share_of_limit());
   return text + fmt::format("  {}  {} left", format_bytes(resident_bytes()), format_duration(bytes_.seconds_left()));
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
 #include "config/train_config.h"
 #include "report/metrics_log.h"
 #include "report/progress.h"
@@ -26,7 +27,7 @@ class RunLog {
   void metrics(int64_t step, const Metrics& metrics);
   void sample(int64_t step, const std::string& prompt, const std::string& text);
   void print(const std::string& line) { line_.print(line); }
-  void warn(const std::string& sentence) { line_.print("warning: " + sentence); }
+  void warn(const std::string& sentence) { line_.print("warning: " + escape_control(sentence)); }
   void finish() { line_.finish(); }
 
   double bytes_per_second() const { return bytes_.rate(); }

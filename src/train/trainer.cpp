@@ -145,6 +145,7 @@ StepOutcome Trainer::judge(const StepReport& report) {
     return StepOutcome::kNotFinite;
   }
   progress_.not_finite_in_a_row = 0;
+  if (report.scored == 0) return StepOutcome::kUpdated;  // says nothing about the usual loss
   const bool spike =
       progress_.spikes.is_spike(report.loss, report.gradient_norm, config_.spike_z, config_.spike_window);
   // Spikes count as the past too: a lasting rise is a new level, not a hundred spikes.

@@ -36,8 +36,8 @@ std::string error_of(const TrainConfig& config, const fs::path& out, bool resume
 
 std::vector<double> logged(const fs::path& out, const std::string& name) {
   std::vector<double> values;
-  for (const MetricPoint& point : read_metrics((out / "metrics.jsonl").string()).by_name[name])
-    values.push_back(point.value);
+  auto series = read_metrics((out / "metrics.jsonl").string());
+  for (const MetricPoint& point : series.by_name[name]) values.push_back(point.value);
   return values;
 }
 
@@ -210,6 +210,41 @@ TEST(Run, RefusesBeforeTheFirstStepWhatCannotWork) {
   config = files.config;
   std::ofstream(files.folder / "text.txt", std::ios::app) << "one more line\n";
   expect(config, "fingerprint", /*resume=*/true);
+}
+
+// Rows of 48 bytes and prompts of 900: most batches hold no byte to score.
+TEST(Run, AStepThatScoresNothingHasNoLoss) {
+  RunFiles files;
+  std::ofstream(files.folder / "pairs.jsonl")
+      << "{\"prompt\": \"" << std::string(900, 'p') << "\", \"completion\": \"xyz\"}\n";
+  TrainConfig config = files.config;
+  config.inputs = {(files.folder / "pairs.jsonl").string()};
+  config.hold_out.by = HoldOut::By::kNone;
+  config.batch = 1;
+  config.steps = 30;
+  run(config, files.folder / "run");
+  EXPECT_EQ(logged(files.folder / "run", "train/lr").size(), 30u);
+  const std::vector<double> losses = logged(files.folder / "run", "train/loss");
+  EXPECT_GT(losses.size(), 0u);
+  EXPECT_LT(losses.size(), 30u);
+  EXPECT_EQ(logged(files.folder / "run", "train/grad_norm").size(), losses.size());
+  for (const double loss : losses) EXPECT_GT(loss, 0);
+}
+
+// What a model from elsewhere calls its tensors must not reach the terminal as commands.
+TEST(Run, WarningsAreEscaped) {
+  RunFiles files;
+  LoadedModel loaded = load_model(files.config.init);
+  NamedTensors tensors = loaded.model->named_parameters();
+  tensors.emplace_back("bell\x1b]0;x\x07", at::zeros({1}));
+  fs::create_directory(files.folder / "strange");
+  write_model_files(files.folder / "strange", tensors, loaded.config);
+  files.config.init = (files.folder / "strange").string();
+  files.config.steps = 1;
+  testing::internal::CaptureStderr();
+  run(files.config, files.folder / "run");
+  const std::string printed = testing::internal::GetCapturedStderr();
+  EXPECT_NE(printed.find("bell\\x1b]0;x\\x07"), std::string::npos) << printed;
 }
 
 TEST(Run, AShapeAndAnArchitectureMakeTheMatchingBaseline) {

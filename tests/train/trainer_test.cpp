@@ -246,7 +246,11 @@ TEST(Trainer, PromptsAreNotTrainedOn) {
   files.config.hold_out.by = HoldOut::By::kNone;
   ProcessGroup group;
   Rank rank(files.config, group);
-  EXPECT_EQ(rank.step().scored, 4 * 4);  // three bytes and EOS in each of four rows
+  const StepReport report = rank.step();
+  EXPECT_EQ(report.scored, 4 * 4);  // three bytes and EOS in each of four rows
+  // The rate and the time left follow what goes through the model, scored or not.
+  EXPECT_EQ(report.positions, files.config.batch * files.config.context);
+  EXPECT_EQ(rank.trainer.progress().bytes, report.positions);
 }
 
 TEST(Trainer, TheContextFollowsItsSchedule) {
