@@ -24,7 +24,8 @@ TORCH_FREE = {"base", "kernels", "config", "io", "data", "report"}
 TOP_FOLDERS = {"bench", "experiments"}  # beside src/; no part of the library
 MAX_LINES = 400
 
-SOURCE_FOLDERS = ["include", "src", "experiments", "bench", "tests", "examples", "tools", "cmake"]
+SOURCE_FOLDERS = ["include", "src", "experiments", "bench", "tests", "examples", "tools", "cmake",
+                  "python"]
 SOURCE_SUFFIXES = {".cpp", ".h", ".py", ".cmake", ".txt"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2)/")

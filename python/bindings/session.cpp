@@ -141,11 +141,13 @@ const char* name_of(StopReason reason) {
 
 void bind_session(nb::module_& m) {
   nb::class_<Text>(m, "Text")
-      .def("next",
-           [](Text& text) -> nb::object {
-             const auto bytes = text.stream->locked([&] { return text.continuation.next(); });
-             return bytes ? nb::object(nb::bytes(bytes->data(), bytes->size())) : nb::none();
-           })
+      .def(
+          "next",
+          [](Text& text) -> nb::object {
+            const auto bytes = text.stream->locked([&] { return text.continuation.next(); });
+            return bytes ? nb::object(nb::bytes(bytes->data(), bytes->size())) : nb::none();
+          },
+          nb::sig("def next(self) -> bytes | None"))
       .def_prop_ro("reason", [](const Text& text) { return name_of(text.continuation.result().reason); })
       .def_prop_ro("bytes", [](const Text& text) { return text.continuation.result().bytes; });
 
