@@ -19,7 +19,7 @@
 #include "config/presets.h"
 #include "engine/session.h"
 #include "model/model_folder.h"
-#include "train/sequence_loss.h"
+#include "train/sample_parallel.h"
 
 namespace pmnet {
 
@@ -52,6 +52,7 @@ Tensor random_bytes(int64_t batch, int64_t length) {
 double train_rate(const BenchCase& c, LanguageModel& model) {
   model.require_gradients(true);
   const auto parameters = model.named_parameters();
+  SampleParallel samples(model);
   const Tensor ids = random_bytes(c.batch, c.context);
   LossOptions options;
   options.forward.training = true;
@@ -59,7 +60,7 @@ double train_rate(const BenchCase& c, LanguageModel& model) {
   options.scale = 1.0 / static_cast<double>(ids.numel());
   return median_rate(c, static_cast<double>(ids.numel()), [&] {
     for (auto [name, p] : parameters) p.mutable_grad() = Tensor();
-    loss_and_gradients(model, {ids, next_byte_targets(ids)}, options);
+    samples.loss_and_gradients({ids, next_byte_targets(ids)}, options);
     ++options.forward.dropout.step;
   });
 }

@@ -54,7 +54,8 @@ Trainer::Trainer(LanguageModel& model, const TrainConfig& config, ProcessGroup& 
                                .memory_embedding_lr = config.memory_embedding_lr,
                                .decay_everything = config.decay_everything}),
       schedule_(schedule_of(config)),
-      reducer_(make_gradient_reducer(tensors_of(parameters_), group)) {}
+      reducer_(make_gradient_reducer(tensors_of(parameters_), group)),
+      samples_(model) {}
 
 StepReport Trainer::step(const Batch& batch, StopCheck& stop) {
   StepReport report;
@@ -125,7 +126,7 @@ double Trainer::forward_backward(const Batch& batch, double scale, StopCheck& st
       options.initial = &before;
       options.final_state = &after;
     }
-    loss += loss_and_gradients(model_, part.sequence, options).loss;
+    loss += samples_.loss_and_gradients(part.sequence, options).loss;
     for (int64_t r = 0; config_.carry && r < rows; ++r) carried.push_back(after.row(r));
   }
   return loss;

@@ -10,6 +10,7 @@
 #include "train/gradient_reducer.h"
 #include "train/optimizer.h"
 #include "train/process_group.h"
+#include "train/sample_parallel.h"
 #include "train/schedule.h"
 #include "train/spike_guard.h"
 #include "train/stop_check.h"
@@ -76,6 +77,7 @@ class Trainer {
   Schedule schedule_;
   double rate_factor_ = 1;
   std::unique_ptr<GradientReducer> reducer_;
+  SampleParallel samples_;
   TrainerProgress progress_;
   std::vector<ModelState> carried_;  // one per row of this rank
 };
