@@ -58,37 +58,75 @@ struct AttentionBlock {
           to[d * kQueries + i] = from[i * head.query_stride + d];
   }
 
-  // table [key, query] = keys . queries, the latter transposed
-  void Dots(const float* keys, const float* queries, float* table) const {
-    small_gemm(num_keys, num_queries, head.width, keys + first_key * head.key_stride, head.key_stride, 1, queries,
-               kQueries, table, kQueries, /*accumulate=*/false);
+  // Keys of the part that some of `count` queries see, as indices into the part.
+  struct Range {
+    int64_t begin, end;
+    int64_t size() const { return end - begin; }
+  };
+  Range KeysSeen(int64_t query, int64_t count) const {
+    const int64_t newest = position + std::min(query + count, num_queries) - first_key;
+    const int64_t oldest = head.window > 0 ? position + query - head.window + 1 - first_key : 0;
+    const int64_t end = std::clamp<int64_t>(newest, 0, num_keys);
+    return {std::clamp<int64_t>(oldest, 0, end), end};
   }
+  // Queries that see some of `count` keys of the part.
+  Range QueriesSeeing(int64_t key, int64_t count) const {
+    const int64_t newest = first_key + key + count - 1 + head.window - position;
+    const int64_t end = head.window > 0 ? std::clamp<int64_t>(newest, 0, num_queries) : num_queries;
+    return {std::clamp<int64_t>(first_key + key - position, 0, end), end};
+  }
+
+  // table [key, query] = keys . queries, the latter transposed; only where some query of a group sees the key
+  void Dots(const float* keys, const float* queries, float* table) const {
+    constexpr int64_t kGroup = 32;  // columns: whole vectors
+    for (int64_t query = 0; query < num_queries; query += kGroup) {
+      const Range seen = KeysSeen(query, kGroup);
+      small_gemm(seen.size(), std::min(kGroup, num_queries - query), head.width,
+                 keys + (first_key + seen.begin) * head.key_stride, head.key_stride, 1, queries + query, kQueries,
+                 table + seen.begin * kQueries + query, kQueries, /*accumulate=*/false);
+    }
+  }
+
+  // The table is zero where a query does not see a key: leaving such keys out changes no bit of a sum.
+  static constexpr int64_t kRows = 24;  // of a product: a multiple of the six of small_gemm
 
   // out [query] (+)= the sum over keys of table [key, query] values [key]
   void SumOverKeys(const float* table, const float* values, float* out, bool accumulate) const {
-    small_gemm(num_queries, head.width, num_keys, table, 1, kQueries, values + first_key * head.key_stride,
-               head.key_stride, out + first_query * head.query_stride, head.query_stride, accumulate);
+    for (int64_t query = 0; query < num_queries; query += kRows) {
+      const Range seen = KeysSeen(query, kRows);
+      small_gemm(std::min(kRows, num_queries - query), head.width, seen.size(), table + seen.begin * kQueries + query,
+                 1, kQueries, values + (first_key + seen.begin) * head.key_stride, head.key_stride,
+                 out + (first_query + query) * head.query_stride, head.query_stride, accumulate);
+    }
   }
 
   // out [key] += the sum over queries of table [key, query] values [query]
   void SumOverQueries(const float* table, const float* values, float* out) const {
-    small_gemm(num_keys, head.width, num_queries, table, kQueries, 1, values + first_query * head.query_stride,
-               head.query_stride, out + first_key * head.key_stride, head.key_stride, /*accumulate=*/true);
+    for (int64_t key = 0; key < num_keys; key += kRows) {
+      const int64_t rows = std::min(kRows, num_keys - key);
+      const Range seeing = QueriesSeeing(key, rows);
+      small_gemm(rows, head.width, seeing.size(), table + key * kQueries + seeing.begin, kQueries, 1,
+                 values + (first_query + seeing.begin) * head.query_stride, head.query_stride,
+                 out + (first_key + key) * head.key_stride, head.key_stride, /*accumulate=*/true);
+    }
   }
 
-  // Calls body(key, seen) for every key of the part; `seen` masks the queries of the vector starting at `query` whose
-  // window contains the key.
-  template <class Body>
-  HWY_INLINE void ForEachKey(size_t query, const Body& body) const {
+  // Calls body(key, seen) for every key of the part that a query of the vector starting at `query` sees; `seen` masks
+  // the queries whose window contains the key. Calls unseen(key) for the other keys.
+  template <class Body, class Unseen>
+  HWY_INLINE void ForEachKey(size_t query, const Body& body, const Unseen& unseen) const {
     const Bits bits;
     constexpr int64_t kNoWindow = int64_t{1} << 31;
     const int64_t window = head.window > 0 ? std::min(head.window, kNoWindow) : kNoWindow;
-    for (int64_t key = 0; key < num_keys; ++key) {
+    const Range range = KeysSeen(query, hn::Lanes(bits));
+    for (int64_t key = 0; key < range.begin; ++key) unseen(key);
+    for (int64_t key = range.begin; key < range.end; ++key) {
       // A key in the future has a negative age, which as an unsigned number is larger than any window: one comparison
       // tests both ends.
       const auto age = hn::Iota(bits, static_cast<uint32_t>(position + query - first_key - key));
       body(key, hn::RebindMask(Floats(), hn::Lt(age, hn::Set(bits, static_cast<uint32_t>(window)))));
     }
+    for (int64_t key = range.end; key < num_keys; ++key) unseen(key);
   }
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/window_attention.cpp"
@@ -12,6 +11,7 @@
 #include <hwy/contrib/math/math-inl.h>
 
 #include "kernels/attention_block-inl.h"
+#include "kernels/scratch.h"
 #include "kernels/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -42,9 +42,12 @@ struct RunningSoftmax {
     std::copy_n(top, kQueries, before);
     for_each_vector(block.num_queries, [&](size_t i, auto io) HWY_ATTR {
       auto highest = io.load(top + i);
-      block.ForEachKey(i, [&](int64_t key, auto seen) HWY_ATTR {
-        highest = hn::Max(highest, hn::IfThenElse(seen, io.load(scores + key * kQueries + i), none));
-      });
+      block.ForEachKey(
+          i,
+          [&](int64_t key, auto seen) HWY_ATTR {
+            highest = hn::Max(highest, hn::IfThenElse(seen, io.load(scores + key * kQueries + i), none));
+          },
+          [](int64_t) {});
       io.store(highest, top + i);
     });
     for (int64_t i = 0; i < block.num_queries; ++i) {
@@ -57,12 +60,15 @@ struct RunningSoftmax {
       const Dropout dropout(block, i);
       const auto highest = io.load(top + i);
       auto sum = io.load(total + i);
-      block.ForEachKey(i, [&](int64_t key, auto seen) HWY_ATTR {
-        float* score = scores + key * kQueries + i;
-        const auto e = hn::IfThenElseZero(seen, hn::Exp(d, hn::Mul(hn::Sub(io.load(score), highest), scale)));
-        sum = hn::Add(sum, e);
-        io.store(hn::Mul(e, dropout(key)), score);
-      });
+      block.ForEachKey(
+          i,
+          [&](int64_t key, auto seen) HWY_ATTR {
+            float* score = scores + key * kQueries + i;
+            const auto e = hn::IfThenElseZero(seen, hn::Exp(d, hn::Mul(hn::Sub(io.load(score), highest), scale)));
+            sum = hn::Add(sum, e);
+            io.store(hn::Mul(e, dropout(key)), score);
+          },
+          [&](int64_t key) HWY_ATTR { io.store(hn::Zero(d), scores + key * kQueries + i); });
       io.store(sum, total + i);
     });
   }
@@ -72,7 +78,9 @@ struct RunningSoftmax {
 // then the division by the total.
 void Attend(const AttentionHead& h, int64_t begin, int64_t end, const float* q, const float* k, const float* v,
             float* out, float* log_sums) {
-  std::vector<float> queries(h.width * kQueries), table(kKeys * kQueries);
+  thread_local Scratch<float> queries, table;
+  queries.resize(h.width * kQueries);
+  table.resize(kKeys * kQueries);
   for (int64_t first = begin; first < end; first += kQueries) {
     AttentionBlock block(h, first, std::min(first + kQueries, end));
     RunningSoftmax softmax;
@@ -96,8 +104,9 @@ void AttendBackward(const AttentionHead& h, const float* q, const float* k, cons
                     const float* log_sums, const float* grad_out, float* grad_q, float* grad_k, float* grad_v) {
   const Floats d;
   const auto scale = hn::Set(d, h.scale);
-  std::vector<float> queries(h.width * kQueries), grads(h.width * kQueries);
-  std::vector<float> probabilities(kKeys * kQueries), gradients(kKeys * kQueries);
+  thread_local Scratch<float> queries, grads, probabilities, gradients;
+  for (Scratch<float>* x : {&queries, &grads}) x->resize(h.width * kQueries);
+  for (Scratch<float>* x : {&probabilities, &gradients}) x->resize(kKeys * kQueries);
   float *p = probabilities.data(), *g = gradients.data();
   for (int64_t first = 0; first < h.num_queries; first += kQueries) {
     AttentionBlock block(h, first, std::min(first + kQueries, h.num_queries));
@@ -118,13 +127,19 @@ void AttendBackward(const AttentionHead& h, const float* q, const float* k, cons
       for_each_vector(block.num_queries, [&](size_t i, auto io) HWY_ATTR {
         const Dropout dropout(block, i);
         const auto log_sum = io.load(log_sums + first + i), mean = io.load(means + i);
-        block.ForEachKey(i, [&](int64_t key, auto seen) HWY_ATTR {
-          const int64_t at = key * kQueries + i;
-          const auto e = hn::IfThenElseZero(seen, hn::Exp(d, hn::MulSub(io.load(p + at), scale, log_sum)));
-          const auto kept = dropout(key);
-          io.store(hn::Mul(e, kept), p + at);
-          io.store(hn::Mul(hn::Mul(e, scale), hn::MulSub(io.load(g + at), kept, mean)), g + at);
-        });
+        block.ForEachKey(
+            i,
+            [&](int64_t key, auto seen) HWY_ATTR {
+              const int64_t at = key * kQueries + i;
+              const auto e = hn::IfThenElseZero(seen, hn::Exp(d, hn::MulSub(io.load(p + at), scale, log_sum)));
+              const auto kept = dropout(key);
+              io.store(hn::Mul(e, kept), p + at);
+              io.store(hn::Mul(hn::Mul(e, scale), hn::MulSub(io.load(g + at), kept, mean)), g + at);
+            },
+            [&](int64_t key) HWY_ATTR {
+              io.store(hn::Zero(d), p + key * kQueries + i);
+              io.store(hn::Zero(d), g + key * kQueries + i);
+            });
       });
       block.SumOverKeys(g, k, grad_q, begun);
       block.SumOverQueries(g, q, grad_k);
