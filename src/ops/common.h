@@ -60,13 +60,25 @@ T* mutable_data_at(const Tensor& x, int64_t offset = 0) {
 variable_list forbid_second_derivative(const char* op, variable_list gradients);
 
 // An op whose backward pass is written by hand. Op has kName, forward(ctx, ...) and gradients(ctx, grads). Kernels
-// build no graph of the backward pass; without the error, second derivatives would be silently wrong.
+// build no graph of the backward pass; without the error, second derivatives would be silently wrong. The operations
+// inside go straight to the CPU: passing autograd's layers, only to find that nothing is to be recorded, costs as much
+// as the work itself when the model is small.
 template <class Op>
-struct KernelFunction : torch::autograd::Function<Op> {
+struct KernelFunction : torch::autograd::Function<KernelFunction<Op>> {
+  template <typename... Args>
+  static auto forward(AutogradContext* ctx, Args&&... args) {
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
+    return Op::forward(ctx, std::forward<Args>(args)...);
+  }
+
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const bool create_graph = at::GradMode::is_enabled();
     const at::NoGradGuard no_graph;
-    variable_list gradients = Op::gradients(ctx, std::move(grads));
+    variable_list gradients;
+    {
+      const at::AutoDispatchBelowADInplaceOrView below_autograd;
+      gradients = Op::gradients(ctx, std::move(grads));
+    }
     return create_graph ? forbid_second_derivative(Op::kName, std::move(gradients)) : gradients;
   }
 };
