@@ -88,7 +88,7 @@ void add_bench_command(CLI::App& app) {
                     "Also measure Hugging Face's Llama and Mamba, installed for it on first use");
   command
       ->add_option("--against", plan.against,
-                   "Also measure a rival: a command that prints bytes_per_second and peak_bytes as JSON")
+                   "Also measure another program: a command that prints bytes_per_second and peak_bytes as JSON")
       ->type_name("LABEL=COMMAND");
   command->add_option("--json", o->json_file, "Write the results to this file")->type_name("FILE");
   command->add_option("--plot", o->plot_file, "Plot throughput against context to this .svg or .png file")

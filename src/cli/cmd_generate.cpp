@@ -175,9 +175,8 @@ void add_generate_command(CLI::App& app) {
   command->add_option("--temperature", settings.sampling.temperature, "Sampling temperature; 0 is greedy")
       ->capture_default_str()
       ->type_name("X");
-  command->add_option("--top-k", settings.sampling.top_k, "Sample among the N likeliest bytes; 0: all")
-      ->capture_default_str()
-      ->type_name("N");
+  as_size(command->add_option("--top-k", settings.sampling.top_k, "Sample among the N likeliest bytes; 0: all")
+              ->capture_default_str());
   command
       ->add_option("--top-p", settings.sampling.top_p,
                    "Sample among the likeliest bytes that have this probability together")

@@ -84,7 +84,7 @@ void run_inspect(const InspectOptions& options) {
   if (slots.empty()) slots = busiest_slots(inspection);
   inspection_page(inspection, slots, {.model = options.model, .text = excerpt.name}).write_html(options.out);
   if (!options.tensors.empty()) write_tensors(inspection, options.tensors);
-  fmt::print("{} bytes of {} at {:.4f} bits per byte (one stream, BOS fed and not scored)\n",
+  fmt::print("{} bytes of {} at {:.4f} bits per byte (one sequence, BOS fed and not scored)\n",
              format_count(inspection.num_bytes()), excerpt.name, inspection.bits_per_byte());
   fmt::print("{}\n", options.out);
   if (!options.tensors.empty()) fmt::print("{}\n", options.tensors);

@@ -5,6 +5,7 @@
 
 #include "base/standard_streams.h"
 #include "cli/commands.h"
+#include "cli/outputs.h"
 #include "report/curves.h"
 
 namespace pmnet {
@@ -15,10 +16,11 @@ struct PlotOptions {
   std::vector<std::string> runs;
   std::vector<std::string> metrics;
   std::string out;
-  bool log_y = false;
+  bool log_y = false, force = false;
 };
 
 void plot_runs(const PlotOptions& options) {
+  require_free_file(options.out, {.force = options.force, .inputs = {options.runs.begin(), options.runs.end()}});
   const std::vector<Run> runs = read_runs(options.runs);
   for (const Run& run : runs)
     if (run.metrics.unreadable_lines > 0)
@@ -49,6 +51,7 @@ void add_plot_command(CLI::App& app) {
   command->add_option("--out", options->out, "Picture to write, .png or .svg [curves.png and curves.svg in the run]")
       ->type_name("FILE");
   command->add_flag("--log-y", options->log_y, "Logarithmic vertical axis");
+  add_force_option(*command, options->force);
   command->callback([options] { plot_runs(*options); });
 }
 

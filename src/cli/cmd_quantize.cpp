@@ -26,6 +26,8 @@ struct QuantizeOptions {
 
 void run_quantize(const QuantizeOptions& o) {
   const WeightType type = parse_weight_type(o.to);
+  if (o.max_bytes < 1) fail("--max-bytes is {}; expected at least 1", o.max_bytes);
+  if (o.chunk < 1) fail("--chunk is {}; expected at least 1", o.chunk);
   const std::filesystem::path source = weights_folder(o.model);
   require_free_folder(o.out, {.force = o.force, .inputs = {o.model, source}});
   LoadedModel loaded = load_model(source);
@@ -42,7 +44,8 @@ void run_quantize(const QuantizeOptions& o) {
   if (text.empty()) return;
   const EngineWeights quantized(std::move(loaded.model), type);
   const double after = bits_per_byte(make_engine(quantized), text, o.chunk);
-  fmt::print("bits per byte on the first {} bytes of {} (one stream, BOS fed and not scored):\n", text.size(), o.text);
+  fmt::print("bits per byte on the first {} bytes of {} (one sequence, BOS fed and not scored):\n", text.size(),
+             o.text);
   fmt::print("  float32  {:.5f}\n  {:<7}  {:.5f}  ({:+.5f})\n", before, o.to, after, after - before);
 }
 
@@ -56,11 +59,8 @@ void add_quantize_command(CLI::App& app) {
   command->add_option("out,--out", o->out, "Folder to write")->type_name("DIR")->required();
   add_force_option(*command, o->force);
   command->add_option("--text", o->text, "Also print bits per byte of this text before and after")->type_name("FILE");
-  as_size(command->add_option("--max-bytes", o->max_bytes, "Bytes of the text to score")
-              ->check(CLI::PositiveNumber)
-              ->capture_default_str());
+  as_size(command->add_option("--max-bytes", o->max_bytes, "Bytes of the text to score")->capture_default_str());
   as_size(command->add_option("--chunk", o->chunk, "Bytes per pass; 1 is slow and computes as decoding does")
-              ->check(CLI::PositiveNumber)
               ->capture_default_str());
   command->callback([o] { run_quantize(*o); });
 }

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/format.h"
 #include "base/shared_data.h"
+#include "base/standard_streams.h"
 #include "base/suggest.h"
 #include "cli/commands.h"
 #include "cli/input_options.h"
@@ -72,10 +73,10 @@ void print_estimate(const RunEstimate& estimate) {
 void report(const RunSummary& summary, const RunRequest& request) {
   using End = RunSummary::End;
   if (summary.end == End::kNotFinite)
-    fmt::print(stderr,
-               "pmnet: stopped at step {}: the loss or the gradient was not finite too often in a row; the weights are "
-               "those before it. Lower optimizer.lr, or look at the data\n",
-               summary.step);
+    print_error(
+        "pmnet: stopped at step {}: the loss or the gradient was not finite too often in a row; the weights are "
+        "those before it. Lower optimizer.lr, or look at the data",
+        summary.step);
   else if (summary.end == End::kStopped)
     fmt::print("stopped at step {}; continue with: pmnet train --out {} --resume\n", summary.step,
                request.out.string());
@@ -108,7 +109,7 @@ void train(const TrainArguments& arguments) {
     if (summary.end == RunSummary::End::kNotFinite) throw CommandFailed{kNotFiniteExit};
   } catch (const PeerLost& lost) {
     // Threads of the group may still wait for the rank that is gone; leaving in order would wait for them.
-    fmt::print(stderr, "pmnet: {}\n", lost.what());
+    print_error("pmnet: {}", lost.what());
     std::fflush(nullptr);
     std::_Exit(1);
   }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/format.h"
+#include "base/standard_streams.h"
 #include "base/suggest.h"
 #include "config/config_json.h"
 #include "config/costs.h"
@@ -39,7 +40,7 @@ Described find_model(const std::string& preset_or_folder) {
          did_you_mean(preset_or_folder, preset_names()));
   const std::filesystem::path folder = weights_folder(preset_or_folder);
   const ParsedConfig parsed = read_config(folder / "config.json");
-  for (const std::string& warning : parsed.warnings) fmt::print(stderr, "pmnet: {}\n", warning);
+  for (const std::string& warning : parsed.warnings) print_error("pmnet: {}", warning);
   return {parsed.config, folder};
 }
 

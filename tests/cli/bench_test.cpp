@@ -88,6 +88,9 @@ TEST(Quantize, WritesAModelThatLoadsAndSaysWhatItCosts) {
     EXPECT_EQ(run_program("generate " + out + " hello --max-bytes 4 --raw --seed 1").exit_code, 0);
     EXPECT_LE(largest_parameter_difference(model, out), type == "bf16" ? 1.0 / 256 : 1.0 / 64) << type;
   }
+  expect_user_error("quantize " + model + " --max-bytes 0 --out " + model + "-x",
+                    "--max-bytes is 0; expected at least 1");
+  expect_user_error("quantize " + model + " --chunk 0 --out " + model + "-x", "--chunk is 0; expected at least 1");
   expect_user_error("quantize " + model + " --to int3 --out " + model + "-x", "int3");
   expect_user_error("quantize " + folder.path().string() + "/none --out " + model + "-x", "not a folder");
 }

@@ -72,12 +72,14 @@ TEST(Plot, DrawsOneAndSeveralRuns) {
   expect_output(run_program(fmt::format("plot {}/one", here)), {"one/curves.png", "one/curves.svg"});
   expect_output(run_program(fmt::format("plot {}/one {}/two --out {}/both.svg --log-y", here, here, here)),
                 {"both.svg"});
+  expect_user_error(fmt::format("plot {}/one --out {}/both.svg", here, here), "already exists");
   std::ifstream picture(folder / "both.svg");
   const std::string svg{std::istreambuf_iterator<char>(picture), {}};
   for (const char* part : {"one, training", "two, training", "Gradient norm"})
     EXPECT_NE(svg.find(part), std::string::npos) << part;
   expect_output(run_program(fmt::format("plot {}/one --metric train/grad_norm --out {}/norm.png", here, here)),
                 {"norm.png"});
+  expect_output(run_program(fmt::format("plot {}/two --out {}/norm.png --force", here, here)), {"norm.png"});
   expect_user_error(fmt::format("plot {}/one --metric val/bpb", here), "train/grad_norm");
   expect_user_error(fmt::format("plot {}", here), "metrics.jsonl");
 }

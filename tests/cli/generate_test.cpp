@@ -101,6 +101,7 @@ TEST_F(Generate, RefusesBadOptions) {
   expect_refused("x --temperature nan", "--temperature is nan");
   expect_refused("x --temperature hot", "--temperature");
   expect_refused("x --top-k -3", "--top-k is -3");
+  expect_refused("x --top-k 99999999999999999999", "is not a size");
   expect_refused("x --top-p 0", "--top-p is 0");
   expect_refused("x --top-p 1.5 --max-bytes -1", "--max-bytes is -1");
   expect_refused("x --max-bytes 99999999999999999999", "is not a size");

@@ -1,5 +1,7 @@
 #include <filesystem>
+#include <fstream>
 
+#include "support/files.h"
 #include "support/program.h"
 #include "support/temporary_folder.h"
 
@@ -54,13 +56,19 @@ TEST(Info, CountsTheBytesOfAQuantizedModel) {
   EXPECT_NE(after.output.find("  int8  "), std::string::npos) << after.output;
 }
 
-TEST(Info, TakesTheFolderOfARun) {
+// A configuration from elsewhere must not reach the terminal as commands, nor end the program where nobody listens.
+TEST(Info, WarningsAreEscapedAndMayGetLost) {
   const TemporaryFolder folder;
-  const std::string model = (folder / "run" / "ckpt" / "step-00000001").string();
-  std::filesystem::create_directories(folder / "run" / "ckpt");
+  const std::string model = (folder / "m").string();
   ASSERT_EQ(run_program(fmt::format("new tiny '{}'", model)).exit_code, 0);
-  const ProgramResult result = run_program(fmt::format("info '{}'", (folder / "run").string()));
-  EXPECT_EQ(result.output.find("config.json"), std::string::npos) << result.output;
+  std::string config = whole_file(folder / "m" / "config.json");
+  config.insert(config.find('{') + 1, "\"bell\\u009bx\": 1,");
+  std::ofstream(folder / "m" / "config.json") << config;
+  const ProgramResult result = run_program(fmt::format("info '{}'", model));
+  EXPECT_EQ(result.exit_code, 0) << result.output;
+  EXPECT_NE(result.output.find("is unknown and was ignored"), std::string::npos) << result.output;
+  EXPECT_EQ(result.output.find("\xc2\x9b"), std::string::npos) << result.output;
+  EXPECT_EQ(run_shell(fmt::format("'{}' info '{}' 2>/dev/full", PMNET_PROGRAM, model)).exit_code, 0);
 }
 
 TEST(Info, RefusesWhatIsNotThere) {

@@ -189,6 +189,9 @@ TEST(Train, DryRunEstimatesAndExportTakesTheModel) {
   EXPECT_FALSE(fs::exists(out));
 
   ASSERT_EQ(program.run(out), 0) << program.output;
+  const ProgramResult described = run_program("info " + out.string());
+  EXPECT_EQ(described.exit_code, 0) << described.output;
+  EXPECT_NE(described.output.find("ckpt/step-00000004 (PMNet)"), std::string::npos) << described.output;
   const ProgramResult exported =
       run_program(fmt::format("export {} {}", out.string(), (program.folder / "model").string()));
   EXPECT_EQ(exported.exit_code, 0) << exported.output;
@@ -209,8 +212,8 @@ void expect_two_ranks_resume_bit_by_bit(const std::vector<int64_t>& split_points
   ASSERT_EQ(program.run_two(whole), std::pair(0, 0)) << program.output;
   const auto losses = [](const fs::path& run) {
     std::vector<double> values;
-    for (const MetricPoint& point : read_metrics((run / "metrics.jsonl").string()).by_name["train/loss"])
-      values.push_back(point.value);
+    auto series = read_metrics((run / "metrics.jsonl").string());
+    for (const MetricPoint& point : series.by_name["train/loss"]) values.push_back(point.value);
     return values;
   };
   EXPECT_EQ(losses(whole).size(), static_cast<size_t>(kSteps));
