@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Checks the shape of the source tree: include direction, folders free of LibTorch, length of the files.
+"""Checks the shape of the source tree: include direction, folders free of LibTorch, length of the files, and that files
+named in comments exist.
 
 Usage: check_tree.py [ROOT]. Prints one line per problem; exit code 1 if there is any.
 """
@@ -28,6 +29,8 @@ SOURCE_FOLDERS = ["include", "src", "experiments", "bench", "tests", "examples",
                   "python"]
 SOURCE_SUFFIXES = {".cpp", ".h", ".py", ".cmake", ".txt"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+NAMED_FILE = re.compile(
+    r"\b(?:src|tests|docs|tools|bench|experiments|examples|include|recipes)/[a-z0-9_/.-]+\.(?:md|cpp|h|py|toml)\b")
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10|caffe2)/")
 
 
@@ -48,6 +51,12 @@ def problems_of_file(root, path):
     lines = path.read_text(encoding="utf-8").splitlines()
     if len(lines) > MAX_LINES and "fixtures" not in parts:
         yield f"{len(lines)} lines, the limit is {MAX_LINES}: split it by meaning"
+    made_up = parts[:2] in {("tests", "tools"), ("tests", "docs")}  # trees of the tests of the checks
+    if path.suffix in {".cpp", ".h", ".py"} and not made_up:
+        for number, line in enumerate(lines, start=1):
+            for name in NAMED_FILE.findall(line):
+                if not (root / name).exists() and not INCLUDE.match(line):
+                    yield f"line {number}: there is no {name}"
     if parts[0] not in {"src"} | TOP_FOLDERS or path.suffix not in {".cpp", ".h"}:
         return
     folder = parts[0] if parts[0] in TOP_FOLDERS else parts[1]

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-// Letters as in docs/equations.md: d hidden, f SwiGLU width, L layers, H levels, M phases per slot, N slots, R read
-// heads, V vocabulary.
+// Letters as in docs/explanation/equations.md: d hidden, f SwiGLU width, L layers, H levels, M phases per slot, N
+// slots, R read heads, V vocabulary.
 
 namespace pmnet {
 namespace {

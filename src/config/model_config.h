@@ -39,7 +39,7 @@ inline constexpr int64_t kMaxParameters = int64_t{1} << 40;      // of the whole
 inline constexpr int64_t kMaxWindow = int64_t{1} << 20;          // bytes; decoding keeps that many keys and values
 inline constexpr int64_t kMaxPosition = (int64_t{1} << 31) - 1;  // informative context length
 
-// The published config.json of PMNet, field for field. Symbols are those of docs/equations.md.
+// The published config.json of PMNet, field for field. Symbols are those of docs/explanation/equations.md.
 struct PmnetConfig {
   int64_t vocab_size = 384;            // V, bytes are ids 0..255
   int64_t hidden_size = 0;             // d, residual width

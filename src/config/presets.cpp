@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kMatched = 0.02;  // relative difference in parameters
 
-// One row per preset, in the letters of docs/equations.md.
+// One row per preset, in the letters of docs/explanation/equations.md.
 struct Row {
   const char* name;
   int64_t d, f, L, A, d_h, M, N, R, P, w;

@@ -30,7 +30,7 @@ struct GenerateResult {
   int64_t bytes = 0;  // written by the model, a stop string included
 };
 
-// The text that a stream continues with, one step at a time. The session must outlive it and have read at least BOS.
+// The text that a sequence continues with, one step at a time. The session must outlive it and have read at least BOS.
 class Continuation {
  public:
   Continuation(Session& session, const GenerateSettings& settings);
@@ -49,7 +49,7 @@ class Continuation {
   bool ended_ = false;
 };
 
-// Of one stream. The session must outlive the generator and have one row.
+// Of one sequence. The session must outlive the generator and have one row.
 class Generator {
  public:
   explicit Generator(Session& session);

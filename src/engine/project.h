@@ -26,8 +26,8 @@ Product product(const Projection& projection, int64_t rows, const float* x, floa
 // The same without the bias, where a kernel adds that.
 Product product_without_bias(const Projection& projection, int64_t rows, const float* x, float* y);
 
-// Up to this many rows a product is bound by reading the weights: a GEMV kernel reads each once, in the format it is
-// stored in. With more rows the weights are widened to float32 and ATen multiplies.
+// Up to this many rows a GEMV kernel is fastest: it reads each weight once, in the format it is stored in. With more
+// rows the weights are widened to float32 and ATen multiplies.
 constexpr int64_t kMaxGemvRows = 32;
 
 // Operands and the partition of the weights of each product, kept from call to call for their memory.

@@ -24,8 +24,8 @@ class Sampler {
   // Throws UserError with every problem of the settings.
   Sampler(const SamplingSettings& settings, const ByteTokenizer& tokenizer);
 
-  // A byte or EOS; ids that stand for neither are never chosen. `position` of the stream is the only other input, so
-  // that a stream continued from a saved memory goes on as if it had never stopped, whatever runs beside it.
+  // A byte or EOS; ids that stand for neither are never chosen. `position` in the sequence is the only other input,
+  // so that a sequence continued from a saved memory continues as if it had never stopped, whatever runs beside it.
   int64_t sample(std::span<const float> logits, uint64_t position) const;
 
  private:

@@ -76,7 +76,7 @@ Session Session::load(const std::filesystem::path& file, std::shared_ptr<const E
     return std::stoll(text);
   };
   const int64_t batch = count("batch", 1 << 16), points = count("points", 1 << 20);
-  if (batch < 1) fail("{}: a session has at least one stream, the file says {}", where, batch);
+  if (batch < 1) fail("{}: a session has at least one sequence, the file says {}", where, batch);
 
   std::map<std::string, Tensor> stored = read_tensors(opened);
   // A flipped bit in a memory would otherwise go unnoticed.

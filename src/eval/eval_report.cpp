@@ -35,7 +35,8 @@ double bits_per_byte(const PositionSums& sums) {
 
 std::string protocol_of(const EvalSettings& settings, const DocumentLimits& limits) {
   std::string text = fmt::format(
-      "each document is one stream: BOS is fed and not scored, every byte is scored given all bytes before it, EOS is "
+      "each document is one sequence: BOS is fed and not scored, every byte is scored given all bytes before it, EOS "
+      "is "
       "{}; passes of {} bytes",
       settings.score_eos ? "scored as one more byte of a whole document" : "not scored",
       format_count(static_cast<uint64_t>(settings.chunk)));

@@ -179,7 +179,7 @@ HtmlPage inspection_page(const Inspection& inspection, const std::vector<SlotNam
   HtmlPage page("What the memory does with " + std::filesystem::path(names.text).filename().string());
   const auto add_wide = [&](const std::string& svg) { page.markup("<div class=\"wide\">\n" + svg + "</div>\n", ""); };
   page.paragraph(fmt::format(
-      "{} read {} bytes of {} as one stream at {:.4f} bits per byte. The stream begins with BOS, which is fed "
+      "{} read {} bytes of {} as one sequence at {:.4f} bits per byte. The sequence begins with BOS, which is fed "
       "and not scored; "
       "the end of the text is not scored either.",
       names.model, format_count(inspection.num_bytes()), names.text, inspection.bits_per_byte()));

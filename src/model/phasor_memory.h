@@ -1,4 +1,4 @@
-// The two memory modules of a PMNet layer. Eq. numbers are the paper's; docs/equations.md lists them all.
+// The two memory modules of a PMNet layer. Eq. numbers are the paper's; docs/explanation/equations.md lists them all.
 #pragma once
 #include "config/model_config.h"
 #include "model/language_model.h"

@@ -134,7 +134,7 @@ void EventWriter::add_scalars(int64_t step, const Metrics& metrics) noexcept {
     put_bytes(event, kEventSummary, summary);
     write_event(event);
   } catch (const std::exception& error) {
-    warn_(fmt::format("cannot log to {}: {}; training goes on", path_, error.what()));
+    warn_(fmt::format("cannot log to {}: {}; training continues", path_, error.what()));
   }
 }
 
@@ -145,7 +145,7 @@ void EventWriter::add_text(int64_t step, std::string_view tag, std::string_view 
     put_bytes(event, kEventSummary, summary);
     write_event(event);
   } catch (const std::exception& error) {
-    warn_(fmt::format("cannot log to {}: {}; training goes on", path_, error.what()));
+    warn_(fmt::format("cannot log to {}: {}; training continues", path_, error.what()));
   }
 }
 
@@ -159,7 +159,7 @@ void EventWriter::write_event(std::string_view event) {
   do put = file_calls().write(file_.get(), frame.data(), frame.size());
   while (put < 0 && errno == EINTR);
   if (put == static_cast<ssize_t>(frame.size())) return;
-  warn_(fmt::format("cannot log to {}: {}; training goes on, some points are lost", path_,
+  warn_(fmt::format("cannot log to {}: {}; training continues, some points are lost", path_,
                     put < 0 ? std::strerror(errno) : "the disk is full"));
   if (put > 0 && ::ftruncate(file_.get(), start) != 0) file_ = FileDescriptor();
 }

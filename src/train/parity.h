@@ -1,5 +1,5 @@
 // Compares a model with recorded outputs: a folder with config.json, model.safetensors, expected.safetensors,
-// stream.json and optionally training.safetensors (docs/parity.md describes the layout).
+// stream.json and optionally training.safetensors (docs/reference/parity.md describes the layout).
 #pragma once
 #include <filesystem>
 #include <string>

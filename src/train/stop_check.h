@@ -6,7 +6,7 @@
 
 namespace pmnet {
 
-// Thrown where work is broken off; never leaves the training loop.
+// Thrown where work is broken off; whoever started the work catches it.
 struct StopRequested {};
 
 // Whether this rank should stop: a signal came, here or to another rank.

@@ -1,5 +1,5 @@
 // One optimizer step after another. What a step does is a function of (settings, weights, batch, step number): a run
-// that is resumed goes on bit by bit as if it had never stopped.
+// that is resumed continues bit by bit as if it had never stopped.
 #pragma once
 #include <optional>
 #include <vector>

@@ -169,7 +169,7 @@ TEST(Stories, AreAFunctionOfSeedAndNumberAndNeedTheirOpening) {
   EXPECT_NEAR(bytes / 200, 3750, 400);
 }
 
-TEST(Stories, FilesHoldWholeTales) {
+TEST(Stories, FilesHoldWholeStories) {
   const TemporaryFolder folder;
   const StoryOptions options{3, 1500};
   const uint64_t tales = write_stories(folder / "a.txt", 100'000, options);

@@ -154,7 +154,7 @@ TEST_F(GeneratorTest, EndsWhenNobodyListens) {
 TEST_F(GeneratorTest, RefusesBadSettingsAndSeveralStreams) {
   EXPECT_EQ((GenerateSettings{.sampling = {.temperature = -1}, .max_bytes = -1, .stop = {""}}).problems().size(), 3u);
   Session two(engine_, /*batch=*/2);
-  EXPECT_NE(user_error_of([&] { Generator generator(two); }).find("2 streams"), std::string::npos);
+  EXPECT_NE(user_error_of([&] { Generator generator(two); }).find("2 sequences"), std::string::npos);
 }
 
 TEST(StopStrings, FindsTheSameAsSearchingTheWholeText) {

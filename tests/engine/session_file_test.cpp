@@ -137,7 +137,7 @@ TEST_F(StateFile, DamageIsRefused) {
   expect_refused("no \"model\"", [](Tensors&, Metadata& m) { m.erase("model"); });
   for (const std::string bad : {"", "-1", "x", "1e3", "99999999999999999999", "65537"})
     expect_refused("metadata \"batch\"", [&](Tensors&, Metadata& m) { m["batch"] = bad; });
-  expect_refused("at least one stream", [](Tensors&, Metadata& m) { m["batch"] = "0"; });
+  expect_refused("at least one sequence", [](Tensors&, Metadata& m) { m["batch"] = "0"; });
   expect_refused("has shape [2", [](Tensors&, Metadata& m) { m["batch"] = "3"; });
   expect_refused("metadata \"points\"", [](Tensors&, Metadata& m) { m["points"] = "-1"; });
   expect_refused("point.1.positions is missing", [](Tensors&, Metadata& m) { m["points"] = "2"; });

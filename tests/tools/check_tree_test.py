@@ -49,6 +49,9 @@ class CheckTree(unittest.TestCase):
     def test_long_file(self):
         self.assert_refused({"tests/ops/scan_test.cpp": "\n" * 401}, "401 lines")
 
+    def test_named_file_that_is_not_there(self):
+        self.assert_refused({"src/ops/scan.cpp": "// See docs/gone.md and src/ops/scan.cpp.\n"}, "there is no docs/gone.md")
+
     def test_unknown_folder(self):
         self.assert_refused({"src/misc/things.h": "\n"}, "src/misc has no level")
 
