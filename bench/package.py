@@ -50,6 +50,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=2.0)
     args = parser.parse_args()
 
+    pmnet.reuse_tensor_memory()  # as the program does
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     step, size = (train_step if args.what == "train" else decode_step)(args)

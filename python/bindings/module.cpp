@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/version.h"
 #include "bindings.h"
+#include "ops/tensor_memory.h"
 
 namespace pmnet::python {
 namespace {
@@ -39,6 +40,7 @@ NB_MODULE(_core, m) {
   m.attr("amx_guard") = cap.c_str();
   m.attr("torch_version") = PMNET_TORCH_VERSION;
   m.def("version", &pmnet::version, "Version of the library.");
+  m.def("reuse_tensor_memory", &pmnet::ops::reuse_tensor_memory);
   bind_model(m);
   bind_session(m);
   bind_jobs(m);

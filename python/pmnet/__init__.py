@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch as _torch  # first: it brings the libraries that the compiled module needs
 
 from ._library import core as _core
+from ._library import reuse_tensor_memory
 from .jobs import evaluate, train, train_settings
 from .model import Model, create, load, preset_names
 from .session import Session, Trace
@@ -40,6 +41,7 @@ __all__ = [
     "load",
     "ops",
     "preset_names",
+    "reuse_tensor_memory",
     "train",
     "train_settings",
     *_FROM_HF,

@@ -12,6 +12,8 @@ torch_version: str
 def version() -> str:
     """Version of the library."""
 
+def reuse_tensor_memory() -> None: ...
+
 def preset_names() -> list[str]:
     """Names that create_model() takes."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import threading
 from typing import TYPE_CHECKING
 
 import torch
@@ -23,4 +24,21 @@ else:
             "install pmnet again in this environment, which builds it for the torch that is here"
         )
 
-__all__ = ["core"]
+_reuse_lock, _reused = threading.Lock(), False
+
+
+def reuse_tensor_memory() -> None:
+    """From here on, large tensors of torch on the CPU reuse the memory of earlier ones, on huge pages, as in the program.
+
+    Training allocates the same sizes over and over; giving them back to the system each time costs about a tenth of a
+    step. It applies to the whole process, also to tensors that have nothing to do with pmnet; memory that was once in
+    use stays with the process.
+    """
+    global _reused
+    with _reuse_lock:
+        if not _reused:
+            core.reuse_tensor_memory()
+        _reused = True
+
+
+__all__ = ["core", "reuse_tensor_memory"]

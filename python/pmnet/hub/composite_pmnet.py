@@ -66,6 +66,11 @@ def _mix64(x):
     return x ^ shifted(x, 31)
 
 
+def _counted(x):
+    """x as data: Inductor takes products of counters for indices, which must not wrap around as these do."""
+    return x & 0x7FFFFFFFFFFFFFFF
+
+
 HEAD_MULTIPLIER, QUERY_MULTIPLIER = 0x9E3779B97F4A7C15 - (1 << 64), 0xD1B54A32D192ED03 - (1 << 64)
 KEY_MULTIPLIER, ROUND_MULTIPLIER_1, ROUND_MULTIPLIER_2 = 0x9E3779B1, 0x21F0AAAD, 0x735A2D97
 
@@ -73,8 +78,8 @@ KEY_MULTIPLIER, ROUND_MULTIPLIER_1, ROUND_MULTIPLIER_2 = 0x9E3779B1, 0x21F0AAAD,
 def dropout_mask(row_keys, query_positions, key_positions, num_heads, probability):
     """Which probabilities survive, [B,A,Q,K]: a function of the row's key and of absolute positions [B,Q], [B,K]."""
     low_bits = 0xFFFFFFFF
-    head = torch.arange(num_heads, device=row_keys.device).view(1, -1, 1, 1)
-    query, key = query_positions[:, None, :, None], key_positions[:, None, None, :]
+    head = _counted(torch.arange(num_heads, device=row_keys.device)).view(1, -1, 1, 1)
+    query, key = _counted(query_positions)[:, None, :, None], key_positions[:, None, None, :]
     row = _mix64(row_keys.view(-1, 1, 1, 1) ^ (head * HEAD_MULTIPLIER + query * QUERY_MULTIPLIER))
     low, high = row & low_bits, (row >> 32) & low_bits
     x = (key * KEY_MULTIPLIER + low) & low_bits
