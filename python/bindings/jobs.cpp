@@ -118,15 +118,14 @@ void bind_jobs(nb::module_& m) {
          const std::vector<std::string>& inputs, int64_t limit, int64_t min_bytes, int64_t documents, int64_t chunk,
          int64_t parallel, bool score_eos, bool no_recurrence, const std::string& text_field,
          const std::string& split_on) {
-        const EvalArguments arguments{
-            .inputs = inputs,
-            .labels = labels,
-            .models = models,
-            .no_recurrence = no_recurrence,
-            .limits = {.max_bytes = limit, .min_bytes = min_bytes, .documents = documents},
-            .settings = {.chunk = chunk, .rows = parallel, .score_eos = score_eos},
-            .text_field = text_field,
-            .split_on = split_on};
+        const EvalArguments arguments{.inputs = inputs,
+                                      .labels = labels,
+                                      .models = models,
+                                      .no_recurrence = no_recurrence,
+                                      .limits = {.max_bytes = limit, .min_bytes = min_bytes, .documents = documents},
+                                      .settings = {.chunk = chunk, .rows = parallel, .score_eos = score_eos},
+                                      .text_field = text_field,
+                                      .split_on = split_on};
         return without_gil([&] { return evaluate_inputs(arguments); });
       },
       nb::arg("models"), nb::arg("labels"), nb::arg("inputs"), nb::arg("limit"), nb::arg("min_bytes"),

@@ -76,9 +76,8 @@ void bind_model(nb::module_& m) {
           "Sessions made from now on use weights that were changed.")
       .def("config_json", [](const Model& model) { return to_json(model.config); })
       .def("hash", [](const Model& model) { return without_gil([&] { return model.engine->model_hash(); }); })
-      .def("logits", [](const Model& model, const at::Tensor& hidden) {
-        return without_gil([&] { return model.engine->logits(hidden); });
-      })
+      .def("logits", [](const Model& model,
+                        const at::Tensor& hidden) { return without_gil([&] { return model.engine->logits(hidden); }); })
       .def_prop_ro("num_parameters", [](const Model& model) { return parameter_count(model.config); })
       .def_prop_ro("vocab_size", [](const Model& model) { return model.engine->vocab_size(); })
       .def_prop_ro("bos_id", [](const Model& model) { return model.engine->bos_token_id(); })

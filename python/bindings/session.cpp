@@ -184,8 +184,8 @@ void bind_session(nb::module_& m) {
            })
       .def("keep_point", [](Stream& stream) { return stream.locked([&] { return stream.session.keep_point(); }); })
       .def(
-          "rewind",
-          [](Stream& stream, size_t point) { stream.locked([&] { stream.session.rewind(point); }); }, nb::arg("point"))
+          "rewind", [](Stream& stream, size_t point) { stream.locked([&] { stream.session.rewind(point); }); },
+          nb::arg("point"))
       .def(
           "save",
           [](const Stream& stream, const std::string& file) { stream.locked([&] { stream.session.save(file); }); },
@@ -201,10 +201,9 @@ void bind_session(nb::module_& m) {
       .def_prop_ro("batch", [](const Stream& stream) { return stream.session.batch(); })
       .def_prop_ro("num_points",
                    [](const Stream& stream) { return stream.locked([&] { return stream.session.num_points(); }); })
-      .def_prop_ro("state_bytes",
-                   [](const Stream& stream) {
-                     return stream.locked([&] { return state_bytes(stream.session.state()); });
-                   })
+      .def_prop_ro(
+          "state_bytes",
+          [](const Stream& stream) { return stream.locked([&] { return state_bytes(stream.session.state()); }); })
       .def(
           "position",
           [](const Stream& stream, int64_t row) { return stream.locked([&] { return stream.session.position(row); }); },

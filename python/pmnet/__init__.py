@@ -13,9 +13,12 @@ commands of the program do. `pmnet.ops` holds the operations for models in PyTor
 from __future__ import annotations
 
 import sys as _sys
+import warnings as _warnings
 from typing import TYPE_CHECKING, Any
 
-import torch as _torch  # first: it brings the libraries that the compiled module needs
+with _warnings.catch_warnings():
+    _warnings.filterwarnings("ignore", message="Failed to initialize NumPy")  # which pmnet does not need
+    import torch as _torch  # first: it brings the libraries that the compiled module needs
 
 from ._library import core as _core
 from ._library import reuse_tensor_memory

@@ -51,8 +51,7 @@ std::optional<std::string> Continuation::next() {
   return text;
 }
 
-Generator::Generator(Session& session)
-    : session_(session), tokenizer_(tokenizer_of(session.engine())) {
+Generator::Generator(Session& session) : session_(session), tokenizer_(tokenizer_of(session.engine())) {
   if (session.batch() != 1)
     fail("this memory holds {} sequences; text is generated from a memory of one", session.batch());
   if (!session.last_logits().defined()) waiting_.push_back(tokenizer_.bos_id());

@@ -62,8 +62,8 @@ class ModelHash {
   std::map<std::string, std::string, std::less<>> digests_;  // by tensor name
 };
 
-// What Hugging Face wants beside configuration and weights, file name -> contents: the settings of the tokenizer, and the
-// Python code that auto_map names.
+// What Hugging Face wants beside configuration and weights, file name -> contents: the settings of the tokenizer, and
+// the Python code that auto_map names.
 std::map<std::string, std::string> hugging_face_files(const ModelConfig& config);
 
 }  // namespace pmnet

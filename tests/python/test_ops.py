@@ -175,3 +175,17 @@ def test_compile_and_export():
         torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
         exported = torch.export.export(block, (x,))
         torch.testing.assert_close(exported.module()(x), expected)
+
+
+@pytest.mark.slow
+def test_dropout_compiles_to_the_same_bits():
+    """The hash wraps around 2^64, which Inductor's index arithmetic must not see."""
+    q, k = torch.randn(2, 300, 3, 8), torch.randn(2, 300, 3, 8)
+
+    def attend(q, k, row_keys):
+        start = torch.zeros(2, dtype=torch.long)
+        return ops.composite.window_attention(q, k, k, None, 64, 0.3, 0.1, row_keys, start)
+
+    row_keys = torch.tensor([3, -9])
+    compiled = torch.compile(attend, fullgraph=True)(q, k, row_keys)
+    torch.testing.assert_close(compiled, attend(q, k, row_keys), rtol=1e-5, atol=1e-6)
