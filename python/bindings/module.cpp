@@ -35,6 +35,7 @@ void translate(const std::exception_ptr& thrown, void*) {
 NB_MODULE(_core, m) {
   using namespace pmnet::python;
   m.doc() = "The compiled part of pmnet.";
+  nb::set_leak_warnings(false);  // models and sessions may live until the interpreter ends
   nb::register_exception_translator(translate);
   const std::string cap = pmnet::guard_against_broken_amx();  // before the first product of oneDNN
   m.attr("amx_guard") = cap.c_str();

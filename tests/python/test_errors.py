@@ -88,6 +88,12 @@ def test_import_is_silent():
     assert result.stdout.strip() == pmnet.__version__
 
 
+def test_leaving_with_models_alive_is_silent():
+    program = "import pmnet; model = pmnet.create('tiny'); session = pmnet.Session(model); session.feed('abc')"
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert result.stderr == result.stdout == ""
+
+
 def test_everything_promised_is_there():
     for name in pmnet.__all__:
         if not name.startswith("PMNet") and name != "hf":
