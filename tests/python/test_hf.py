@@ -110,6 +110,34 @@ def test_published_configuration():
         pmnet.PMNetConfig(hidden_act="gelu")
 
 
+def test_new_models_are_initialized(tmp_path):
+    config = pmnet.PMNetConfig(
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=4,
+        num_attention_heads=2,
+        head_dim=8,
+        memory_size=16,
+        memory_write_period=2,
+        memory_embedding_std=0.5,
+    )
+    new = pmnet.PMNetForCausalLM(config)
+    new.save_pretrained(tmp_path)
+    weights = dict(new.named_parameters())
+    # One that a checkpoint lacks is initialized as well.
+    state = {name: value for name, value in new.state_dict().items() if name != "model.memory_embeddings.1"}
+    filled = pmnet.PMNetForCausalLM.from_pretrained(None, config=config, state_dict=state)
+    weights["filled"] = filled.model.memory_embeddings[1]
+    for name, weight in weights.items():
+        norm, bias = "norm" in name, name.endswith("bias")
+        std = 0.5 if "memory_embeddings" in name or name == "filled" else 0.02
+        if norm or bias:
+            assert torch.equal(weight, torch.full_like(weight, float(norm))), name
+        else:
+            assert weight.std().item() == pytest.approx(std, rel=0.4), name
+    assert pmnet.load(tmp_path).config["memory_embedding_std"] == 0.5
+
+
 def test_padding_does_not_matter():
     model = load(FIXTURES / "base").eval()
     rows = [torch.tensor(list(text)) for text in (b"abc", b"hello world, hello", b"xyzuvw")]

@@ -87,8 +87,8 @@ class PMNetPreTrainedModel(PreTrainedModel):
                     module.weight[module.padding_idx].zero_()
         elif isinstance(module, RMSNorm):
             nn.init.ones_(module.weight)
-        elif isinstance(module, PMNetModel):
-            for anchors in module.memory_embeddings:
+        elif isinstance(module, nn.ParameterList):
+            for anchors in module:
                 nn.init.normal_(anchors, 0.0, self.config.memory_embedding_std)
 
     def use_ops(self, name):
@@ -105,7 +105,9 @@ class PMNetModel(PMNetPreTrainedModel):
         self.ops_name = "auto"
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
         shapes = [(config.num_memory**h, config.num_memory, config.memory_size) for h in range(config.num_levels)]
-        self.memory_embeddings = nn.ParameterList([nn.Parameter(torch.empty(shape)) for shape in shapes])
+        self.memory_embeddings = nn.ParameterList(
+            [nn.Parameter(torch.randn(shape) * config.memory_embedding_std) for shape in shapes]
+        )
         self.layers = nn.ModuleList([PMNetDecoderLayer(config, i) for i in range(config.num_hidden_layers)])
         self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
         self.gradient_checkpointing = False
