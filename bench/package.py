@@ -44,13 +44,15 @@ def main():
     parser.add_argument("--what", choices=["train", "decode"], default="train")
     parser.add_argument("--ops", choices=["auto", "composite"], default="auto")
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--default-allocator", action="store_true", help="do not reuse the memory of tensors")
     parser.add_argument("--context", type=int, default=2048)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2.0)
     args = parser.parse_args()
 
-    pmnet.reuse_tensor_memory()  # as the program does
+    if not args.default_allocator:
+        pmnet.reuse_tensor_memory()  # as the program does
     torch.set_num_threads(args.threads)
     torch.manual_seed(1)
     step, size = (train_step if args.what == "train" else decode_step)(args)
