@@ -114,8 +114,9 @@ Finding length_finding(const Probe& probe) {
     const std::vector<double>& xs = chart.series.front().x;
     const double chance = probe.course.task->chance();
     chart.series.push_back({"chance", {xs.front(), xs.back()}, {chance, chance}, {}, {}});
-    chart.markers = {{static_cast<double>(probe.settings.reach()), "reach of the windows"},
-                     {static_cast<double>(probe.course.stages.back().most), "trained"}};
+    chart.markers = {{static_cast<double>(probe.course.stages.back().most), "trained"}};
+    if (probe.settings.reach() > 0)
+      chart.markers.push_back({static_cast<double>(probe.settings.reach()), "reach of the windows"});
   }
   finding.tables = {
       {"The longest tested length up to which every tested one is answered. The Transformer keeps all it "
@@ -171,10 +172,13 @@ Finding grid_finding(const Probe& probe) {
 std::vector<std::string> protocol(const ProbeSettings& settings, const ProbeText& text) {
   return {
       text.row,
-      fmt::format("Every row of a training is fresh. Training scores the answers only, keeps the weights that did "
-                  "best on validation rows, and ends at {:.1f}% of those; of the learning rates {} each model's best "
-                  "counts. The test has other rows. An answer is right when the likeliest of all bytes is it.",
-                  100 * settings.stop_at, fmt::join(settings.learning_rates, ", ")),
+      fmt::format(
+          "Every row of a training is fresh. Training scores the answers only, keeps the weights that did "
+          "best on validation rows, and ends at {:.1f}% of those{}; of the learning rates {} each model's best "
+          "counts. The test has other rows. An answer is right when the likeliest of all bytes is it.",
+          100 * settings.stop_at,
+          settings.patience > 0 ? fmt::format(", or after {} steps without a better score", settings.patience) : "",
+          fmt::join(settings.learning_rates, ", ")),
       "PMNet, No Recurrence is the trained PMNet with the recurrence of its memory switched off in the test. Window "
       "only is PMNet trained without memory modules. Transformer and Mamba have PMNet's number of parameters "
       "within 2%. Two kinds of controls decide whether there is a verdict: the Transformer must answer the easiest "

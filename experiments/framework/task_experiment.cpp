@@ -121,7 +121,11 @@ TaskTraining task_training(const TaskSettings& settings, const CandidateSpec& ca
     return make_task_batch(*course.task, stage, static_cast<uint64_t>(seed), step, stage.rows > 0 ? stage.rows : rows,
                            distinct);
   };
-  training.rate = [course](int64_t stage) { return course.stages.at(static_cast<size_t>(stage)).rate; };
+  training.patience = settings.patience;
+  training.rate = [course, decay = settings.stage_decay](int64_t stage, int64_t steps) {
+    const double fallen = decay > 0 && stage > 0 ? 1 + static_cast<double>(steps) / static_cast<double>(decay) : 1;
+    return course.stages.at(static_cast<size_t>(stage)).rate / fallen;
+  };
   training.evaluate = [&settings, candidate, course, seed](const LanguageModel& model, int64_t stage) {
     return evaluate_stage(model, settings, candidate, course, stage, seed);
   };

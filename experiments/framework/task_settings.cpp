@@ -106,9 +106,13 @@ void TaskSettings::list_fields(SettingsTable& table) {
   table.add("stages", &stages, "Curriculum: largest lengths of the stages before the last");
   table.add("stage_loads", &stage_loads, "Curriculum: largest load of each stage, the last included; empty: all loads");
   table.add("stage_rates", &stage_rates, "Curriculum: factor of the learning rate in each stage; empty: 1", kAboveZero);
+  table.add("stage_decay", &stage_decay,
+            "Curriculum: s steps into a stage after the first, the learning rate is divided by 1 + s / this; 0: never",
+            kNotNegative);
   table.add("stage_batch", &stage_batch, "Curriculum: samples per step in each stage; empty: batch", kPositive);
   table.add("advance_at", &advance_at, "Accuracy on a stage's hardest rows that begins the next stage", kShare);
   table.add("stop_at", &stop_at, "Accuracy in the last stage that ends a training; 0: never", kShare);
+  table.add("patience", &patience, "Steps without a better score that end a training; 0: any number", kNotNegative);
 }
 
 std::vector<std::string> TaskSettings::problems() {

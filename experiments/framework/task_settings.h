@@ -43,9 +43,11 @@ struct TaskSettings : TrainingSettings {
   std::vector<int64_t> stages;       // of the curriculum: largest lengths before the last stage, ascending
   std::vector<int64_t> stage_loads;  // largest load of each stage, the last included; empty: all loads in every one
   std::vector<double> stage_rates;   // of each stage, the last included: factors of the learning rate; empty: 1
+  int64_t stage_decay = 0;  // steps after which a stage's learning rate is half of what it began with; 0: never
   std::vector<int64_t> stage_batch;  // likewise: samples per step; empty: `batch`
   double advance_at = 0.9;           // accuracy on a stage's hardest rows that begins the next
   double stop_at = 0.995;            // accuracy in the last stage that ends a training; 0: never
+  int64_t patience = 0;              // steps without a better score that end a training; 0: any number
 
   void list_fields(SettingsTable& table) override;
   std::vector<std::string> problems() override;

@@ -81,7 +81,7 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
   }
 
   std::optional<Batch> next(int64_t step, StopCheck&) override {
-    if (training_.rate) loop_->scale_learning_rate(training_.rate(outcome_.stage));
+    if (training_.rate) loop_->scale_learning_rate(training_.rate(outcome_.stage, step - stage_began_));
     return training_.batch(step, outcome_.stage);
   }
 
@@ -114,14 +114,19 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
       outcome_.best_step = step;
       save_model(context_.folder() / "model", *model_, training_.model);
     }
-    if (found.next_stage) outcome_.stage += 1;
-    return ValidationResult{.bits_per_byte = std::nullopt, .finished = found.finished};
+    if (found.next_stage) {
+      outcome_.stage += 1;
+      stage_began_ = step;
+    }
+    const bool hopeless = training_.patience > 0 && step - outcome_.best_step >= training_.patience;
+    return ValidationResult{.bits_per_byte = std::nullopt, .finished = found.finished || hopeless};
   }
 
   double seconds() const { return seconds_before_ + steady_seconds() - started_; }
 
   json extra_state() const override {
     return {{"stage", outcome_.stage},
+            {"stage_began", stage_began_},
             {"best_score", std::isfinite(outcome_.best_score) ? json(outcome_.best_score) : json()},
             {"best_step", outcome_.best_step},
             {"score", score_},
@@ -131,6 +136,7 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
 
   void restore(const json& state) override {
     outcome_.stage = state.at("stage");
+    stage_began_ = state.at("stage_began");
     if (!state.at("best_score").is_null()) outcome_.best_score = state.at("best_score");
     outcome_.best_step = state.at("best_step");
     score_ = state.at("score");
@@ -175,6 +181,7 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
   std::unique_ptr<MetricsLog> log_;
   TaskOutcome outcome_;
   uint64_t batch_hash_ = 0;
+  int64_t stage_began_ = 0;  // the step
   double score_ = 0;
   double started_ = 0, seconds_before_ = 0;
 };

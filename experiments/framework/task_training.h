@@ -19,8 +19,8 @@ struct TaskTraining {
 
   // A pure function of the step and the stage of the curriculum, so that every model of a seed sees the same bytes.
   std::function<Batch(int64_t step, int64_t stage)> batch;
-  // Factor of the learning rate in a stage; empty: 1.
-  std::function<double(int64_t stage)> rate;
+  // Factor of the learning rate, so many steps after a stage began; empty: 1.
+  std::function<double(int64_t stage, int64_t steps)> rate;
 
   // Every config.eval_every steps and at the end.
   struct Evaluation {
@@ -30,6 +30,7 @@ struct TaskTraining {
     Metrics metrics;
   };
   std::function<Evaluation(const LanguageModel& model, int64_t stage)> evaluate;
+  int64_t patience = 0;  // steps without a better score that end the training; 0: any number
 };
 
 struct TaskOutcome {

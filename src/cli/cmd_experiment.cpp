@@ -128,7 +128,7 @@ void add_experiment_command(CLI::App& app) {
   command->add_flag("--dry-run", arguments->dry_run, "Print the parts, their cost and the time, and end");
   std::string footer = "Experiments:\n";
   for (const ExperimentEntry& entry : experiment_table())
-    footer += fmt::format("  {:<14}{}\n", entry.name, entry.summary);
+    footer += fmt::format("  {:<19}{}\n", entry.name, entry.summary);
   command->footer(footer + "Exit codes: 0 done or stopped by a signal, 2 a mistake in the settings.");
   command->callback([arguments] { run(*arguments); });
 }

@@ -147,6 +147,21 @@ TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
   EXPECT_EQ(result_in(out, "test pmnet without recurrence, seed 1").at("learning_rate"), 3e-3);
 }
 
+TEST(TaskExperimentTest, ATrainingThatDoesNotImproveEndsEarly) {
+  const TemporaryFolder folder;
+  const ExperimentSummary summary = run_smoke("mqar", folder / "out",
+                                              {{"candidates", {"pmnet"}},
+                                               {"zoology_pairs", {}},
+                                               {"samples", {"8"}},
+                                               {"lr", {"1e-12"}},
+                                               {"eval_every", {"5"}},
+                                               {"patience", {"10"}}});
+  ASSERT_TRUE(summary.finished);
+  const json training = result_in(folder / "out", "train pmnet, seed 1");
+  EXPECT_EQ(training.at("best_step"), 5);
+  EXPECT_EQ(training.at("steps"), 15);
+}
+
 TEST(TaskExperimentTest, ACurriculumAdvancesAndTheNextExperimentBeginsFromItsWeights) {
   const TemporaryFolder folder;
   const Overrides tiny = {
