@@ -18,8 +18,8 @@ namespace {
 
 // A larger model's products are wide enough for all threads, and every part needs gradients of its own.
 constexpr int64_t kMaxReplicated = int64_t{8} << 20;
-// A pass costs about a millisecond whatever its size.
-constexpr int64_t kMinTokens = 2048;
+// Of a pass: it costs a millisecond whatever its size, and when it is longer its activations leave the caches.
+constexpr int64_t kPassTokens = 2048;
 // More parts than threads, so that a thread that lost its core to another program holds up the others for less.
 constexpr int64_t kPartsPerThread = 4;
 
@@ -29,14 +29,14 @@ ModelState rows_of(const ModelState& state, int64_t first, int64_t count) {
   return ModelState::stack(rows);
 }
 
-// The rows of one part with everything that belongs to them.
-struct Part {
+// The rows of one forward and backward pass with everything that belongs to them.
+struct Pass {
   SequenceBatch batch;
   LossOptions options;
   ModelState before, after;
   LossSum sum;
 
-  Part(const SequenceBatch& whole, const LossOptions& all, int64_t first, int64_t rows)
+  Pass(const SequenceBatch& whole, const LossOptions& all, int64_t first, int64_t rows)
       : batch{whole.ids.narrow(0, first, rows), whole.targets.narrow(0, first, rows)}, options(all) {
     if (all.forward.lengths) options.forward.lengths = all.forward.lengths->narrow(0, first, rows);
     const std::vector<int64_t>& samples = all.forward.dropout.samples;
@@ -60,7 +60,7 @@ struct Part {
 int64_t sample_parts(int64_t rows, int64_t context, int64_t parameters, int64_t threads) {
   if (threads == 1 || rows < threads || parameters > kMaxReplicated) return 1;
   const int64_t most = std::min(rows, kPartsPerThread * threads);
-  return std::clamp(rows * context / kMinTokens, threads, most);
+  return std::clamp(rows * context / kPassTokens, threads, most);
 }
 
 SampleParallel::SampleParallel(LanguageModel& model) : model_(model) {
@@ -85,9 +85,10 @@ LossSum SampleParallel::loss_and_gradients(const SequenceBatch& batch, const Los
       options.between();
     };
   }
-  std::vector<Part> parts;
-  for (int64_t i = 0; i < count; ++i)
-    parts.emplace_back(batch, shared, rows * i / count, rows * (i + 1) / count - rows * i / count);
+  const int64_t num_passes = std::clamp(batch.ids.numel() / kPassTokens, count, rows);
+  std::vector<Pass> passes;
+  for (int64_t i = 0; i < num_passes; ++i)
+    passes.emplace_back(batch, shared, rows * i / num_passes, rows * (i + 1) / num_passes - rows * i / num_passes);
 
   const at::ThreadLocalState state;
   const ops::Implementation implementation = ops::current_implementation();
@@ -98,17 +99,18 @@ LossSum SampleParallel::loss_and_gradients(const SequenceBatch& batch, const Los
     const ops::ImplementationGuard implementation_guard(implementation);
     for (int64_t i = next++; i < count; i = next++) {
       share_weights(replicas_[i]);
-      parts[i].run(*replicas_[i].model);
+      for (int64_t pass = num_passes * i / count; pass < num_passes * (i + 1) / count; ++pass)
+        passes[pass].run(*replicas_[i].model);
     }
   });
 
   add_gradients(count);
   LossSum total;
   std::vector<ModelState> after;
-  for (Part& part : parts) {
-    total.loss += part.sum.loss;
-    total.bytes += part.sum.bytes;
-    after.push_back(std::move(part.after));
+  for (Pass& pass : passes) {
+    total.loss += pass.sum.loss;
+    total.bytes += pass.sum.bytes;
+    after.push_back(std::move(pass.after));
   }
   if (options.final_state) *options.final_state = ModelState::stack(after);
   return total;

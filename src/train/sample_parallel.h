@@ -10,7 +10,8 @@
 
 namespace pmnet {
 
-// Into how many parts the rows of a batch are divided; 1: one pass, whose operations use all threads.
+// Into how many parts the rows of a batch are divided, each with gradients of its own; 1: one pass, whose operations
+// use all threads.
 int64_t sample_parts(int64_t rows, int64_t context, int64_t parameters, int64_t threads);
 
 class SampleParallel {
@@ -18,9 +19,10 @@ class SampleParallel {
   // The model must outlive this object.
   explicit SampleParallel(LanguageModel& model);
 
-  // loss_and_gradients() of the model, part by part. Rows are independent, so this is the same sum in another order;
-  // parts and their order depend on the shape and the number of threads alone: equal threads give equal bits.
-  // `before_last_backward` is called for a batch in one part only: parts leave nothing in .grad until all are done.
+  // loss_and_gradients() of the model, part by part. Rows are independent, so this is the same sum in another order.
+  // A part is one or more passes short enough for the caches. How rows are divided depends on the shape and the number
+  // of threads alone: equal threads give equal bits. `before_last_backward` is called for a batch in one part only:
+  // parts leave nothing in .grad until all are done.
   LossSum loss_and_gradients(const SequenceBatch& batch, const LossOptions& options);
 
  private:

@@ -9,8 +9,6 @@
 namespace pmnet {
 namespace {
 
-constexpr int64_t kSampleRows = 7, kSampleTime = 40;
-
 class Threads {
  public:
   explicit Threads(int count) : before_(at::get_num_threads()) { at::set_num_threads(count); }
@@ -29,26 +27,27 @@ struct Samples {
   ModelState before, after;
   LossOptions options;
 
-  explicit Samples(int64_t chunk = 0) {
+  explicit Samples(int64_t chunk = 0, int64_t rows = 7, int64_t time = 40) {
     PmnetConfig config = small_config();
     config.attention_dropout = 0.2;
     model = small_model(config);
     model->require_gradients(true);
-    const Tensor ids = random_ids(config, kSampleRows, kSampleTime);
+    const Tensor ids = random_ids(config, rows, time);
     batch = {ids, next_byte_targets(ids)};
-    batch.targets[2].narrow(0, 10, kSampleTime - 10).fill_(-1);
-    before = model->initial_state(kSampleRows);
+    batch.targets[2].narrow(0, 10, time - 10).fill_(-1);
+    before = model->initial_state(rows);
     {
       const at::NoGradGuard no_grad;
       const Threads one(1);  // small tensors: threads would only wait for each other
-      model->hidden(random_ids(config, kSampleRows, 12, /*seed=*/9), &before, {}, nullptr);
+      model->hidden(random_ids(config, rows, 12, /*seed=*/9), &before, {}, nullptr);
     }
     options.forward.training = true;
-    options.forward.dropout = {.seed = 5, .step = 17, .samples = {3, 900, 4, 11, 12, 70, 8}};
-    options.forward.lengths = at::tensor(
-        {kSampleTime, kSampleTime, int64_t{11}, kSampleTime, kSampleTime, kSampleTime, kSampleTime}, at::kLong);
+    options.forward.dropout = {.seed = 5, .step = 17, .samples = {}};
+    if (rows == 7) options.forward.dropout.samples = {3, 900, 4, 11, 12, 70, 8};
+    options.forward.lengths = at::full({rows}, time, at::kLong);
+    (*options.forward.lengths)[2] = 11;
     options.chunk = chunk;
-    options.scale = 1.0 / (kSampleRows * kSampleTime);
+    options.scale = 1.0 / static_cast<double>(rows * time);
     options.initial = &before;
     options.final_state = &after;
   }
@@ -74,8 +73,9 @@ struct Samples {
 };
 
 TEST(SampleParallel, GradientsEqualTheOnesOfOnePass) {
-  for (const int64_t chunk : {0, 9}) {
-    Samples s(chunk);
+  Samples whole_samples, in_chunks(/*chunk=*/9), several_passes_per_part(/*chunk=*/0, /*rows=*/18, /*time=*/1024);
+  for (Samples* samples : {&whole_samples, &in_chunks, &several_passes_per_part}) {
+    Samples& s = *samples;
     const Samples::Outcome whole = s.run(1);
     for (const int threads : {2, 3}) {
       Samples::Outcome parts = s.run(threads);
