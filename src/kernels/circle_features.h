@@ -7,8 +7,8 @@
 namespace pmnet::kernels {
 
 // features [tokens, N, 2M] = [sin, cos] of path[t] + anchors[group[t]], both as 32-bit turns: the sum wraps by itself
-// and needs no range reduction. path [tokens, N, M] and anchors [G, N, M] (null: zero). A negative group (padding) reads
-// anchor 0.
+// and needs no range reduction. path [tokens, N, M] and anchors [G, N, M] (null: zero). A negative group (padding)
+// reads anchor 0.
 void circle_features(int64_t tokens, int64_t num_slots, int64_t size, const int32_t* path, const int32_t* anchors,
                      const int64_t* group, float* features);
 
