@@ -340,9 +340,7 @@ def segmented_scan(
     int32 and angle of path + state, [B,T,N,M], then turns int64 and angle of the final state, [B,G,N,M]. In float64
     (gradient checks) and when unconstrained, only the angles are meant: they are plain sums.
     """
-    if weights.dtype in (torch.float16, torch.bfloat16):
-        weights, update = weights.float(), update.float()
-    elif weights.dtype != update.dtype:
+    if weights.dtype in (torch.float16, torch.bfloat16) or weights.dtype != update.dtype:
         weights, update = weights.float(), update.float()
     exact = not unconstrained and weights.dtype != torch.float64
     return _SegmentedScan.apply(
