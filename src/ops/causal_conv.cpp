@@ -33,8 +33,7 @@ struct CausalConv : KernelFunction<CausalConv> {
     return y;
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext* ctx, const variable_list& saved, variable_list grads) {
     const Tensor &x = saved[0], &past = saved[1], &weight = saved[2], &bias = saved[3];
     const int64_t B = x.size(0), T = x.size(1), E = x.size(2), K = weight.size(0);
     const Tensor grad_y = grads[0].contiguous();

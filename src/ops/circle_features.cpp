@@ -48,8 +48,7 @@ struct CircleFeatures : KernelFunction<CircleFeatures> {
 
   // The gradient of the angle, and its sum over the tokens of each group for the anchors (in double: a group may have
   // thousands of tokens).
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext* ctx, const variable_list& saved, variable_list grads) {
     const Tensor &features = saved[0], &group = saved[1], grad = grads[0].contiguous();
     const int64_t B = features.size(0), T = features.size(1), N = features.size(2), M = features.size(3) / 2;
     const int64_t tokens = B * T, G = ctx->saved_data["num_groups"].toInt(), width = N * M;

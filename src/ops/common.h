@@ -59,7 +59,8 @@ T* mutable_data_at(const Tensor& x, int64_t offset = 0) {
 // Gradients that raise an error when somebody differentiates them again.
 variable_list forbid_second_derivative(const char* op, variable_list gradients);
 
-// An op whose backward pass is written by hand. Op has kName, forward(ctx, ...) and gradients(ctx, grads). Kernels
+// An op whose backward pass is written by hand. Op has kName, forward(ctx, ...) and gradients(ctx, saved,
+// grads). Kernels
 // build no graph of the backward pass; without the error, second derivatives would be silently wrong. The operations
 // inside go straight to the CPU: passing autograd's layers, only to find that nothing is to be recorded, costs as much
 // as the work itself when the model is small.
@@ -74,10 +75,11 @@ struct KernelFunction : torch::autograd::Function<KernelFunction<Op>> {
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const bool create_graph = at::GradMode::is_enabled();
     const at::NoGradGuard no_graph;
+    const variable_list saved = ctx->get_saved_variables();  // may recompute a checkpointed pass, which needs autograd
     variable_list gradients;
     {
       const at::AutoDispatchBelowADInplaceOrView below_autograd;
-      gradients = Op::gradients(ctx, std::move(grads));
+      gradients = Op::gradients(ctx, saved, std::move(grads));
     }
     return create_graph ? forbid_second_derivative(Op::kName, std::move(gradients)) : gradients;
   }

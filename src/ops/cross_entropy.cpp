@@ -29,8 +29,7 @@ struct CrossEntropy : KernelFunction<CrossEntropy> {
   }
 
   // loss depends on the logits z = W h: dz = grad (softmax - onehot) = grad residual.
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext*, const variable_list& saved, variable_list grads) {
     const Tensor &hidden = saved[0], &weight = saved[1], &residual = saved[2], grad = grads[0].unsqueeze(1);
     return {residual.mm(weight).mul_(grad), residual.t().mm(hidden * grad), {}};
   }

@@ -160,8 +160,7 @@ struct PhaseAttention : KernelFunction<PhaseAttention> {
     return s.weights;
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext* ctx, const variable_list& saved, variable_list grads) {
     const Backward b{saved[0], saved[1], saved[2], saved[3], saved[4], grads[0].contiguous()};
     return ctx->saved_data["shared"].toBool() ? b.shared_keys() : b.blocked();
   }

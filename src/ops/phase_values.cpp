@@ -51,8 +51,7 @@ struct PhaseValues : KernelFunction<PhaseValues> {
     return out.view({weights.size(0), weights.size(1), m.R * M});
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext*, const variable_list& saved, variable_list grads) {
     const Mixer m{saved[0], saved[1]};
     const Tensor& w_v = saved[2];
     const int64_t M = w_v.size(0) / m.R, R = m.R, N = m.N, width = m.width;

@@ -50,8 +50,7 @@ struct RmsNorm : KernelFunction<RmsNorm> {
     return out.y;
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext*, const variable_list& saved, variable_list grads) {
     const auto [grad_x, grad_weight] = rms_norm_rows_backward(saved[0], saved[1], saved[2], grads[0].contiguous());
     return {grad_x, grad_weight, {}};
   }

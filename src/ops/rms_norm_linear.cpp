@@ -27,8 +27,7 @@ struct RmsNormLinear : KernelFunction<RmsNormLinear> {
     return linears(rms_norm_rows(x, norm_weight, eps).y, weights, biases);
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext* ctx, const variable_list& saved, variable_list grads) {
     const Tensor &x = saved[0], &norm_weight = saved[1];
     const auto [y, inverse_rms] = rms_norm_rows(x, norm_weight, ctx->saved_data["eps"].toDouble());
     const int64_t rows = inverse_rms.size(0);

@@ -47,8 +47,7 @@ struct Rotary : KernelFunction<Rotary> {
     return y;
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext*, const variable_list& saved, variable_list grads) {
     const Tensor &x = saved[0], &y = saved[1], &weight = saved[2], &inverse_rms = saved[5];
     const Tensor grad = grads[0].contiguous(), cos = per_token(saved[3], grad), sin = per_token(saved[4], grad);
     const int64_t tokens = grad.size(0) * grad.size(1), heads = grad.size(2), width = grad.size(3);

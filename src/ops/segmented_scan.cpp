@@ -112,8 +112,7 @@ struct SegmentedScan : KernelFunction<SegmentedScan> {
             with_angles ? to_angle(state, at::kFloat) : none.clone()};
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext* ctx, const variable_list& saved, variable_list grads) {
     const Tensor &weights = saved[0], &update = saved[1], &group = saved[2], &scale = saved[3];
     const int64_t B = weights.size(0), T = weights.size(1), N = weights.size(2), M = update.size(2);
     const int64_t G = ctx->saved_data["num_groups"].toInt(), slabs = num_slabs(M);

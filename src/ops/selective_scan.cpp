@@ -53,8 +53,7 @@ struct SelectiveScan : KernelFunction<SelectiveScan> {
     return {y, state};
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext* ctx, const variable_list& saved, variable_list grads) {
     const Tensor &u = saved[0], &delta = saved[1], &a = saved[2], &b = saved[3], &c = saved[4], &d = saved[5],
                  &z = saved[6], &kept = saved[7];
     const int64_t B = u.size(0), T = u.size(1), E = u.size(2), S = a.size(1), blocks = kernels::num_scan_blocks(T);

@@ -36,8 +36,7 @@ struct Swiglu : KernelFunction<Swiglu> {
     return swiglu_all(gate, up);
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext*, const variable_list& saved, variable_list grads) {
     return swiglu_all_backward(saved[0], saved[1], grads[0].contiguous());
   }
 };
@@ -54,8 +53,7 @@ struct SwigluLinear : KernelFunction<SwigluLinear> {
     return at::linear(swiglu_all(gate, up), weight, or_undefined(bias));
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext* ctx, const variable_list& saved, variable_list grads) {
     const Tensor &gate = saved[0], &up = saved[1], &weight = saved[2];
     const Tensor grad = grads[0].reshape({-1, weight.size(0)});
     const Tensor grad_weight = grad.t().mm(swiglu_all(gate, up).view({grad.size(0), weight.size(1)}));

@@ -135,8 +135,7 @@ struct WindowAttention : KernelFunction<WindowAttention> {
     return out;
   }
 
-  static variable_list gradients(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
+  static variable_list gradients(AutogradContext* ctx, const variable_list& saved, variable_list grads) {
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2], &out = saved[3], &log_sums = saved[4];
     const Settings settings{
         ctx->saved_data["window"].toInt(), ctx->saved_data["scale"].toDouble(), ctx->saved_data["dropout"].toDouble(),
