@@ -59,7 +59,7 @@ ProbeText InductionSettings::text() const {
           "symbols",
           "questions",
           {{"Mamba, 74k parameters", "trained at 256, tested at 2^6 to 2^20", "100% at all lengths",
-            "Mamba (2023), appendix E.1 and table 11"},
+            "Mamba (2023), appendix E.1"},
            {"attention, absolute positions", "the same", "58.6% at 512, 9.8% at 4,096", "the same"},
            {"H3", "the same", "80.9% at 512", "the same"},
            {"Mamba, weight decay 0.1", "trained at 256", "7%, which is chance", "state-spaces/mamba, issue 298"}}};

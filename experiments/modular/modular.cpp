@@ -48,8 +48,7 @@ ProbeText ModularSettings::text() const {
                   fmt::join(moduli, ", "), questions),
       "digits",
       "questions",
-      {{"Mamba-3", "parity, modular arithmetic", "solved, by data-dependent rotations",
-        "Mamba-3 (2026), table on state tracking"},
+      {{"Mamba-3", "parity, modular arithmetic", "solved, by data-dependent rotations", "Mamba-3 (2026)"},
        {"Mamba-2", "the same", "fails", "the same"}}};
 }
 
