@@ -15,7 +15,7 @@ if(TARGET pmnet_parquet)
   install(TARGETS pmnet_parquet LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 endif()
 install(DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/include/pmnet" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-install(DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/recipes" DESTINATION "${CMAKE_INSTALL_DATADIR}/pmnet")
+install(DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/recipes" "${CMAKE_CURRENT_SOURCE_DIR}/models" DESTINATION "${CMAKE_INSTALL_DATADIR}/pmnet")
 install(EXPORT pmnetTargets NAMESPACE pmnet:: DESTINATION "${_package_dir}")
 
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/pmnetConfig.cmake.in"

@@ -5,6 +5,7 @@
   tools/address_map.py read.safetensors map.svg --every 2 --first 1 --rows 8
 """
 import argparse
+import html
 
 from safetensors.numpy import load_file
 
@@ -28,7 +29,7 @@ def draw(tensors, rows):
         out.append(f'<text x="{LEFT + n * CELL + CELL / 2}" y="{TOP - 6}" text-anchor="middle" fill="#555">{n}</text>')
     for y, i in enumerate(rows):
         top = TOP + y * CELL
-        out.append(f'<text x="{LEFT - 8}" y="{top + 17}" text-anchor="end">{label(data, i)}</text>')
+        out.append(f'<text x="{LEFT - 8}" y="{top + 17}" text-anchor="end">{html.escape(label(data, i))}</text>')
         for n in range(slots):
             share = float(weights[i, n])
             out.append(f'<rect x="{LEFT + n * CELL}" y="{top}" width="{CELL - 2}" height="{CELL - 2}" fill="#1f4e8c" '

@@ -29,7 +29,7 @@ std::vector<Course> ModularSettings::courses() const {
     task->bos = shape.bos_token_id;
     task->modulus = modulus;
     Course& added = list.emplace_back(course(task, moduli.size() == 1 ? "" : fmt::format("mod {}", modulus)));
-    // An answer that is fed could make up for the error of a fixed number of digits before it: the numbers differ.
+    // Rows with one number of questions only were learned at the expense of the others.
     for (TaskStage& stage : added.stages) {
       stage.loads.clear();
       for (int64_t count = questions; count >= 1; count /= 2) stage.loads.push_back(count);
