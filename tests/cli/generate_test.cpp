@@ -117,7 +117,7 @@ TEST_F(Generate, RefusesBadOptions) {
   expect_refused(fmt::format("x --max-bytes 1 --save-memory '{}/config.json/memory'", model()), "config.json");
   expect_user_error("generate tiny x", "pmnet new tiny DIR");
   expect_user_error("generate /no/such/model x", "/no/such/model");
-  expect_user_error("generate", "folder");
+  expect_user_error("generate no/such/folder", "no/such/folder");
   expect_user_error(fmt::format("generate '{}' x --temprature 1", model()), "did you mean '--temperature'?");
 }
 
