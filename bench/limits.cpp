@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/statistics.h"
+#include "engine/worker_pool.h"
 
 namespace pmnet {
 
@@ -103,8 +104,12 @@ void ReadRate::take_turn() {
   const size_t streams = turns_++ % seconds_.size() + 1;
   const auto* words = reinterpret_cast<const uint64_t*>(buffer_.const_data_ptr<int64_t>());
   std::atomic<uint64_t> sink = 0;
+  // On the engine's threads: OpenMP's would spin on their cores while the next bytes are decoded.
+  const Workers workers = Workers::from_pool();
+  const int64_t size = buffer_.numel(), parts = workers.count();
   seconds_[streams - 1].push_back(seconds([&] {
-    at::parallel_for(0, buffer_.numel(), /*grain_size=*/4096, [&](int64_t begin, int64_t end) {
+    workers.run(parts, [&](int64_t part) {
+      const int64_t begin = size * part / parts, end = size * (part + 1) / parts;
       sink += kernels::sum_words(words + begin, end - begin, streams);
     });
   }));
