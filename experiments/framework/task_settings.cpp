@@ -32,6 +32,8 @@ void TrainingSettings::list_fields(SettingsTable& table) {
   table.add("memory_keys", &shape.memory_keys, "What addresses PMNet's slots; the published form is state");
   table.add("memory_values", &shape.memory_values, "What PMNet reads from its slots; the published form is anchored");
   table.add("dropout", &shape.attention_dropout, "Of attention probabilities, PMNet and Transformer");
+  table.add("transformer_layers", &transformer_layers, "Layers of the Transformer; 0: as many as PMNet",
+            from_to(0, kMaxLayers));
   table.add("batch", &train.batch, "Samples per step", kPositive);
   table.add("accumulation", &train.accumulation, "Parts of a batch, so that it fits into memory", kPositive);
   table.add("chunk", &train.chunk, "Bytes per pass with exact gradients; 0: whole samples", kNotNegative);
@@ -74,7 +76,7 @@ ModelConfig TrainingSettings::model_config(CandidateKind kind) const {
   PmnetConfig config = pmnet_config();
   if (kind == CandidateKind::kMamba) return mamba_like(config);
   if (kind == CandidateKind::kTransformer) {
-    TransformerConfig transformer = transformer_like(config);
+    TransformerConfig transformer = transformer_like(config, transformer_layers);
     transformer.initializer_range = config.initializer_range;
     return transformer;
   }

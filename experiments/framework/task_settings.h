@@ -15,8 +15,9 @@ namespace pmnet {
 
 struct TrainingSettings : Settings {
   int64_t seeds = 3;
-  std::string preset;  // fills in the shape
-  PmnetConfig shape;   // the baselines match its parameters
+  std::string preset;              // fills in the shape
+  PmnetConfig shape;               // the baselines match its parameters
+  int64_t transformer_layers = 0;  // 0: as many as PMNet; attention needs two to find what followed a byte before
   TrainConfig train;
   std::vector<double> learning_rates = {1e-3};  // each model is trained with all of them; the best counts
   std::string begin_from;                       // folder of an experiment whose weights the trainings start from

@@ -104,12 +104,12 @@ PmnetConfig preset(std::string_view name) {
        did_you_mean(std::string(name), preset_names()));
 }
 
-TransformerConfig transformer_like(const PmnetConfig& model) {
+TransformerConfig transformer_like(const PmnetConfig& model, int64_t layers) {
   const double parameters = total(parameter_parts(model));
   const auto with_heads = [&](int64_t heads) {
     TransformerConfig config;
     copy_vocabulary(model, config);
-    config.num_layers = model.num_layers;
+    config.num_layers = layers > 0 ? layers : model.num_layers;
     config.num_heads = heads;
     config.num_kv_heads = heads;
     config.head_dim = model.head_dim;

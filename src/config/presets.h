@@ -15,8 +15,9 @@ std::optional<PmnetConfig> find_preset(std::string_view name);
 // Throws UserError naming the closest preset.
 PmnetConfig preset(std::string_view name);
 
-// Baselines with a matching parameter count: within 2% of the given PMNet's.
-TransformerConfig transformer_like(const PmnetConfig& model);
+// Baselines with a matching parameter count: within 2% of the given PMNet's. The Transformer has as many layers as it
+// unless `layers` says how many.
+TransformerConfig transformer_like(const PmnetConfig& model, int64_t layers = 0);
 MambaConfig mamba_like(const PmnetConfig& model);
 // The given PMNet itself or a baseline of the other architectures.
 ModelConfig like(Architecture architecture, const PmnetConfig& model);

@@ -46,6 +46,15 @@ TEST(Presets, BaselinesMatchInParameters) {
   }
 }
 
+TEST(Presets, ATransformerOfOtherDepthMatchesInParameters) {
+  PmnetConfig model = preset("tiny");
+  model.num_layers = 1;
+  model.layer_types.resize(1);
+  const TransformerConfig transformer = transformer_like(model, 2);
+  EXPECT_EQ(transformer.num_layers, 2);
+  EXPECT_LT(relative_difference(transformer, static_cast<double>(parameter_count(model))), 0.02);
+}
+
 TEST(Presets, TheTransformerOfTheSpeedComparison) {
   const TransformerConfig config = transformer_like(preset("119m"));
   EXPECT_EQ(config.hidden_size, 896);
