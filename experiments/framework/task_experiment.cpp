@@ -42,10 +42,11 @@ TaskTraining::Evaluation evaluate_stage(const LanguageModel& model, const TaskSe
     scored += 1;
   }
   found.score = accuracy / all;
+  found.loss = loss / scored;
   const bool is_last = stage + 1 == std::ssize(course.stages);
   found.next_stage = !is_last && hardest >= settings.advance_at;
   found.finished = is_last && settings.stop_at > 0 && std::min(found.score, hardest) >= settings.stop_at;
-  found.metrics = {{"eval/loss", loss / scored},
+  found.metrics = {{"eval/loss", found.loss},
                    {"eval/accuracy_at_hardest", hardest},
                    {"eval/largest_length", static_cast<double>(now.most)},
                    {"eval/largest_load", static_cast<double>(now.loads.back())}};

@@ -109,16 +109,19 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
     metrics.emplace_back("eval/stage", static_cast<double>(outcome_.stage));
     log_->write(step, metrics);
     score_ = found.score;
-    if (found.score > outcome_.best_score) {
+    const bool better = found.score > outcome_.best_score;
+    if (better) improved_step_ = step;
+    if (better || (found.score == outcome_.best_score && found.loss < best_loss_)) {
       outcome_.best_score = found.score;
       outcome_.best_step = step;
+      best_loss_ = found.loss;
       save_model(context_.folder() / "model", *model_, training_.model);
     }
     if (found.next_stage) {
       outcome_.stage += 1;
       stage_began_ = step;
     }
-    const bool hopeless = training_.patience > 0 && step - outcome_.best_step >= training_.patience;
+    const bool hopeless = training_.patience > 0 && step - improved_step_ >= training_.patience;
     return ValidationResult{.bits_per_byte = std::nullopt, .finished = found.finished || hopeless};
   }
 
@@ -129,6 +132,8 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
             {"stage_began", stage_began_},
             {"best_score", std::isfinite(outcome_.best_score) ? json(outcome_.best_score) : json()},
             {"best_step", outcome_.best_step},
+            {"best_loss", best_loss_},
+            {"improved_step", improved_step_},
             {"score", score_},
             {"batch_hash", batch_hash_},
             {"seconds", seconds()}};
@@ -139,6 +144,8 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
     stage_began_ = state.at("stage_began");
     if (!state.at("best_score").is_null()) outcome_.best_score = state.at("best_score");
     outcome_.best_step = state.at("best_step");
+    best_loss_ = state.at("best_loss");
+    improved_step_ = state.at("improved_step");
     score_ = state.at("score");
     batch_hash_ = state.at("batch_hash");
     seconds_before_ = state.at("seconds");
@@ -181,7 +188,9 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
   std::unique_ptr<MetricsLog> log_;
   TaskOutcome outcome_;
   uint64_t batch_hash_ = 0;
-  int64_t stage_began_ = 0;  // the step
+  int64_t stage_began_ = 0;    // the step
+  int64_t improved_step_ = 0;  // when the score last rose, where the best weights may be later ones of a lower loss
+  double best_loss_ = 0;       // of the best weights
   double score_ = 0;
   double started_ = 0, seconds_before_ = 0;
 };
