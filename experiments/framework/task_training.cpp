@@ -109,11 +109,11 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
     metrics.emplace_back("eval/stage", static_cast<double>(outcome_.stage));
     log_->write(step, metrics);
     score_ = found.score;
-    const bool better = found.score > outcome_.best_score;
-    if (better) improved_step_ = step;
-    if (better || (found.score == outcome_.best_score && found.loss < best_loss_)) {
+    if (found.score > outcome_.best_score) improved_step_ = step;
+    if (is_better(found)) {
       outcome_.best_score = found.score;
       outcome_.best_step = step;
+      best_stage_ = outcome_.stage;
       best_loss_ = found.loss;
       save_model(context_.folder() / "model", *model_, training_.model);
     }
@@ -125,6 +125,13 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
     return ValidationResult{.bits_per_byte = std::nullopt, .finished = found.finished || hopeless};
   }
 
+  // Perfect scores are many: a later stage asks for more, and within one the lower loss has the wider margin.
+  bool is_better(const TaskTraining::Evaluation& found) const {
+    if (found.score != outcome_.best_score) return found.score > outcome_.best_score;
+    if (outcome_.stage != best_stage_) return outcome_.stage > best_stage_;
+    return found.loss < best_loss_;
+  }
+
   double seconds() const { return seconds_before_ + steady_seconds() - started_; }
 
   json extra_state() const override {
@@ -132,6 +139,7 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
             {"stage_began", stage_began_},
             {"best_score", std::isfinite(outcome_.best_score) ? json(outcome_.best_score) : json()},
             {"best_step", outcome_.best_step},
+            {"best_stage", best_stage_},
             {"best_loss", best_loss_},
             {"improved_step", improved_step_},
             {"score", score_},
@@ -144,6 +152,7 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
     stage_began_ = state.at("stage_began");
     if (!state.at("best_score").is_null()) outcome_.best_score = state.at("best_score");
     outcome_.best_step = state.at("best_step");
+    best_stage_ = state.at("best_stage");
     best_loss_ = state.at("best_loss");
     improved_step_ = state.at("improved_step");
     score_ = state.at("score");
@@ -190,7 +199,8 @@ class TaskRun : public BatchProvider, public Evaluator, public LoopHooks {
   uint64_t batch_hash_ = 0;
   int64_t stage_began_ = 0;    // the step
   int64_t improved_step_ = 0;  // when the score last rose, where the best weights may be later ones of a lower loss
-  double best_loss_ = 0;       // of the best weights
+  int64_t best_stage_ = 0;     // in which the best weights were found
+  double best_loss_ = 0;       // theirs
   double score_ = 0;
   double started_ = 0, seconds_before_ = 0;
 };

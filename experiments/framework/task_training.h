@@ -25,7 +25,7 @@ struct TaskTraining {
   // Every config.eval_every steps and at the end.
   struct Evaluation {
     double score = 0;         // what the best weights are chosen by: higher is better, whatever the stage
-    double loss = 0;          // settles ties: of all that answer every validation row, the surest is kept
+    double loss = 0;          // settles ties within a stage: of all that answer every row, the surest is kept
     bool next_stage = false;  // of the curriculum
     bool finished = false;    // good enough: the training ends here
     Metrics metrics;

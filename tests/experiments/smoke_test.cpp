@@ -199,29 +199,30 @@ TEST(TaskSettingsTest, StagesRiseToTheLast) {
   EXPECT_EQ(loaded[2].hardest(), (TaskCell{2, 9}));
 }
 
-TEST(TaskTrainingTest, OfEqualScoresTheLowerLossIsKept) {
+TEST(TaskTrainingTest, OfEqualScoresTheLaterStageThenTheLowerLossIsKept) {
   const TemporaryFolder folder;
   const MqarSettings settings = mqar_settings();
   TaskTraining training;
   training.model = settings.model_config(CandidateKind::kPmnet);
   training.config = settings.train_config(settings.candidate(CandidateKind::kPmnet), 3e-3, 3);
-  training.config.steps = 4;
+  training.config.steps = 5;
   training.config.eval_every = 1;
   training.batch = [&](int64_t step, int64_t) {
     return make_task_batch(settings.task, {{1}, 0, 8, false}, 3, step, 4);
   };
   size_t evaluations = 0;
   training.evaluate = [&](const LanguageModel&, int64_t) {
-    constexpr std::array kFound = {std::pair(0.5, 0.1), std::pair(1.0, 0.4), std::pair(1.0, 0.2), std::pair(1.0, 0.3)};
+    constexpr std::array kFound = {std::pair(0.5, 0.1), std::pair(1.0, 0.1), std::pair(1.0, 0.4), std::pair(1.0, 0.2),
+                                   std::pair(1.0, 0.3)};
     const auto [score, loss] = kFound.at(evaluations++);
-    return TaskTraining::Evaluation{.score = score, .loss = loss, .metrics = {}};
+    return TaskTraining::Evaluation{.score = score, .loss = loss, .next_stage = evaluations == 2, .metrics = {}};
   };
   ProcessGroup group;
   const Results none;
   PartContext context(folder.path(), "ties", none, group, [](const PartContext::Shown&) {}, [](const std::string&) {});
   const TaskOutcome outcome = train_on_task(training, context);
   EXPECT_EQ(outcome.best_score, 1.0);
-  EXPECT_EQ(outcome.best_step, 3);
+  EXPECT_EQ(outcome.best_step, 4);
 }
 
 // A training that is interrupted in the middle ends with the same bits as one that is not.
