@@ -56,7 +56,9 @@ EngineWeights::EngineWeights(std::unique_ptr<LanguageModel> model, WeightType ty
           },
           []() -> std::string {
             fail("weights that were quantized in memory have no hash; save the model and load it again");
-          }) {}
+          }) {
+  model.reset();  // the argument itself lives to the end of the caller's expression, which often makes the engine
+}
 
 EngineWeights::EngineWeights(std::shared_ptr<const ModelFolder> folder)
     : EngineWeights(
