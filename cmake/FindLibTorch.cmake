@@ -47,11 +47,22 @@ if(NOT TARGET pmnet::torch)
   target_link_libraries(pmnet::torch INTERFACE
     "-Wl,--push-state,--no-as-needed" "${PMNET_TORCH_ROOT}/lib/libtorch_cpu.so" "-Wl,--pop-state"
     "${PMNET_TORCH_ROOT}/lib/libc10.so")
-  option(PMNET_CUDA "Link LibTorch's CUDA part; needs the CUDA wheel with all it depends on, and the CUDA toolkit" OFF)
+  option(PMNET_CUDA "Link LibTorch's CUDA part; needs the CUDA wheel of torch with all that pip installs for it" OFF)
   if(PMNET_CUDA)
+    if(NOT EXISTS "${PMNET_TORCH_ROOT}/lib/libtorch_cuda.so")
+      message(FATAL_ERROR "PMNET_CUDA needs the CUDA build of torch; ${PMNET_TORCH_ROOT} is a build for the CPU alone. "
+        "Install one (pip install torch) and pass -DPMNET_TORCH_ROOT=<site-packages>/torch.")
+    endif()
+    # Headers of the toolkit, and those that pip installs beside torch: a toolkit need not have cuBLAS or NCCL, and pip's
+    # runtime comes without the headers of the compiler. Libraries are pip's alone, the versions torch was built with.
     find_package(CUDAToolkit REQUIRED)
+    get_filename_component(_packages "${PMNET_TORCH_ROOT}" DIRECTORY)
+    file(GLOB _cuda_of_pip "${_packages}/nvidia/*/include")
+    foreach(_folder ${CUDAToolkit_INCLUDE_DIRS} ${_cuda_of_pip})
+      target_compile_options(pmnet::torch INTERFACE "SHELL:-idirafter ${_folder}")
+    endforeach()
     target_compile_definitions(pmnet::torch INTERFACE USE_C10D_NCCL)
-    target_link_libraries(pmnet::torch INTERFACE CUDA::cudart "${PMNET_TORCH_ROOT}/lib/libc10_cuda.so"
+    target_link_libraries(pmnet::torch INTERFACE "${PMNET_TORCH_ROOT}/lib/libc10_cuda.so"
       "-Wl,--push-state,--no-as-needed" "${PMNET_TORCH_ROOT}/lib/libtorch_cuda.so" "-Wl,--pop-state")
   endif()
 endif()

@@ -89,6 +89,7 @@ void add_selftest_command(CLI::App& app) {
   add_enum_option(*command, "--device", options->device, "Device to check");
   command->add_option("--json", options->json, "Write all results to this file")->type_name("FILE");
   add_force_option(*command, options->force);
+  command->footer("Exit codes: 0 every check holds, 1 one does not, 2 there is no such device.");
   command->callback([options] { selftest(*options); });
 }
 
