@@ -79,38 +79,50 @@ void CpuEngine::embed(Pass& pass, const Tensor& ids) const {
 }
 
 Tensor CpuEngine::run(const Tensor& ids, EngineState* state, const PassOptions& options) const {
+  // Sequences go through the layers in groups, so that the activations of a batch are no larger than those of one long
+  // chunk: about 64 MB for 1,024 tokens of 119m.
+  constexpr int64_t kGroupFloats = 1 << 19;  // of the residual stream
   const int64_t B = ids.size(0), T = ids.size(1), d = width();
   const Lease lease(*this);
   Activations& a = *lease;
-  a.first.assign(1, 0);
-  for (int64_t b = 0; b < B; ++b)
-    a.first.push_back(a.first.back() + (options.lengths ? (*options.lengths)[b].item<int64_t>() : T));
-  const int64_t n = a.first.back();
+  std::vector<int64_t> lengths(B, T);
+  if (options.lengths) std::copy_n(options.lengths->const_data_ptr<int64_t>(), B, lengths.begin());
   EngineState of_this_pass;
   if (state == nullptr) of_this_pass = initial_state(B);
-  const Workers workers = n * vectors_per_token() <= kMaxGemvRows ? Workers::from_pool() : Workers::from_regions();
-  Pass pass{workers, a, state ? *state : of_this_pass, state != nullptr, options.trace, n, T};
+  const std::span<SequenceState> sequences = state ? *state : of_this_pass;
+  std::vector<std::vector<SsmState>> next_ssm(B);
 
-  Tensor hidden = n == B * T ? at::empty({B, T, d}, at::kFloat) : at::zeros({B, T, d}, at::kFloat);
-  if (n == 0) return hidden;
+  Tensor hidden = options.lengths ? at::zeros({B, T, d}, at::kFloat) : at::empty({B, T, d}, at::kFloat);
   a.backup.clear();
   a.next_ssm.clear();
   try {
-    embed(pass, ids);
-    run_layers(pass);
-    normalize(pass, norm_);
+    for (int64_t begin = 0, end = 0; begin < B; begin = end) {
+      a.first.assign(1, 0);
+      do {
+        a.first.push_back(a.first.back() + lengths[end++]);
+      } while (end < B && (options.trace || (a.first.back() + lengths[end]) * d <= kGroupFloats));
+      const int64_t n = a.first.back();
+      if (n == 0) continue;
+      const Workers workers = n * vectors_per_token() <= kMaxGemvRows ? Workers::from_pool() : Workers::from_regions();
+      Pass pass{workers, a, sequences.subspan(begin, end - begin), state != nullptr, options.trace, n, T};
+      embed(pass, ids.narrow(0, begin, end - begin));
+      run_layers(pass);
+      normalize(pass, norm_);
+      for (int64_t b = 0; b < pass.batch(); ++b)
+        std::copy_n(a.normed.data() + a.first[b] * d, pass.tokens(b) * d,
+                    hidden.mutable_data_ptr<float>() + (begin + b) * T * d);
+      std::move(a.next_ssm.begin(), a.next_ssm.end(), next_ssm.begin() + begin);
+    }
   } catch (...) {
     a.backup.restore();
     throw;
   }
-  for (int64_t b = 0; b < B; ++b)
-    std::copy_n(a.normed.data() + a.first[b] * d, pass.tokens(b) * d, hidden.mutable_data_ptr<float>() + b * T * d);
   for (int64_t b = 0; state != nullptr && b < B; ++b) {
-    if (pass.tokens(b) == 0) continue;
-    SequenceState& sequence = (*state)[b];
-    sequence.position += pass.tokens(b);
+    if (lengths[b] == 0) continue;
+    SequenceState& sequence = sequences[b];
+    sequence.position += lengths[b];
     for (KvWindow& window : sequence.attention) window.commit();
-    if (!sequence.ssm.empty()) sequence.ssm = std::move(a.next_ssm[b]);
+    if (!sequence.ssm.empty()) sequence.ssm = std::move(next_ssm[b]);
   }
   return hidden;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,11 +32,11 @@ struct MlpWeights {
   Projection gate, up, down;
 };
 
-// Everything one pass works on.
+// Everything the layers work on: a group of sequences.
 struct Pass {
   const Workers& workers;
   Activations& a;
-  EngineState& state;
+  std::span<SequenceState> state;
   bool keep_state;  // false: the windows serve this pass alone
   Trace* trace;
   int64_t n, longest;  // tokens of all sequences, and of the longest

@@ -36,7 +36,7 @@ void KvWindow::assign(const Tensor& keys, const Tensor& values) {
 // A window is never as large as `window_` before that many tokens were read.
 int64_t KvWindow::spare(int64_t size) const {
   const int64_t growth = size / 2 + 64;
-  return window_ > 0 ? std::min((window_ + 1) / 2, growth) : growth;
+  return window_ > 0 ? std::min((window_ + 3) / 4, growth) : growth;
 }
 
 // A chunk much longer than the window gets memory for one pass, of which trim() copies the end.
@@ -58,7 +58,7 @@ void KvWindow::trim() {
   if (window_ == 0 || next_.size < window_) return;
   const int64_t kept = window_ - 1;
   if (is_temporary(next_)) {
-    next_ = moved(next_, kept, kept);
+    next_ = moved(next_, kept, window_ + spare(kept));  // as the next append() would
   } else {
     next_.begin += next_.size - kept;
     next_.size = kept;

@@ -50,8 +50,9 @@ class Slabs {
     return rounded(bytes, step);
   }
 
-  // The caller holds the lock of the allocator.
-  char* take(size_t size) {
+  // The caller holds the lock of the allocator. new_slab() gives kSlab bytes.
+  template <typename NewSlab>
+  char* take(size_t size, const NewSlab& new_slab) {
     std::vector<char*>& free = free_[size];
     if (!free.empty()) {
       char* piece = free.back();
@@ -59,9 +60,8 @@ class Slabs {
       return piece;
     }
     if (slab_ == nullptr || used_ + size > kSlab) {
-      slab_ = map_block(kSlab);
+      slab_ = new_slab();
       used_ = 0;
-      if (slab_ == nullptr) throw std::bad_alloc();
     }
     used_ += size;
     return slab_ + used_ - size;
@@ -84,7 +84,7 @@ class BlockAllocator final : public c10::Allocator {
     const bool is_piece = bytes < kLarge;
     const size_t size = is_piece ? Slabs::rounded_size(bytes) : rounded(bytes, kRounding);
     const std::lock_guard lock(mutex_);
-    char* memory = is_piece ? slabs_.take(size) : take_block(size);
+    char* memory = is_piece ? slabs_.take(size, [&] { return take_block(kSlab); }) : take_block(size);
     used_[memory] = {size, is_piece};
     return {memory, memory, &give_back, c10::Device(c10::DeviceType::CPU)};
   }

@@ -11,7 +11,7 @@ namespace pmnet::ops {
 void reuse_tensor_memory();
 
 struct TensorMemory {
-  int64_t in_use = 0, waiting = 0, most_in_use = 0;  // bytes in large blocks
+  int64_t in_use = 0, waiting = 0, most_in_use = 0;  // bytes in large blocks, slabs included
 };
 TensorMemory tensor_memory();
 

@@ -113,6 +113,28 @@ class EngineMatchesModel : public testing::TestWithParam<Architecture> {
 INSTANTIATE_TEST_SUITE_P(Shapes, EngineMatchesModel, testing::ValuesIn(architectures()),
                          [](const auto& info) { return info.param.name; });
 
+// A batch too large for the activations of one group: as if each sequence had been read alone.
+TEST(EngineMatchesItself, InGroupsOfSequences) {
+  PmnetConfig wide = small_config();
+  wide.hidden_size = 256;
+  for (const ModelConfig& config :
+       {ModelConfig(wide), ModelConfig(transformer_like(wide)), ModelConfig(mamba_like(wide))}) {
+    const std::shared_ptr<const LanguageModel> model = make_test_model(config);
+    const auto engine = make_engine(model);
+    const int64_t length = (1 << 19) / engine->head_weight().size(1) / 2 + 1;  // two are too long for one group
+    const Tensor ids = ids_for(*engine, 3, length), lengths = at::tensor({length, length, int64_t{5}}, at::kLong);
+    EngineState state = engine->initial_state(3);
+    const Tensor hidden = engine->hidden(ids, &state, {.lengths = lengths});
+    for (int64_t b = 0; b < 3; ++b) {
+      const int64_t tokens = lengths[b].item<int64_t>();
+      EngineState alone = engine->initial_state(1);
+      const Tensor want = engine->hidden(ids.narrow(0, b, 1).narrow(1, 0, tokens), &alone);
+      EXPECT_LE(largest_difference(hidden.narrow(0, b, 1).narrow(1, 0, tokens), want), kRounding) << b;
+      expect_same_state({state[b]}, alone, kRounding);
+    }
+  }
+}
+
 TEST_P(EngineMatchesModel, InAnyChunks) {
   constexpr int64_t kTime = 45;
   for (const int64_t batch : {1, 3}) {

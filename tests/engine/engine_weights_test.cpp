@@ -9,8 +9,8 @@
 namespace pmnet {
 namespace {
 
-// Within the expression that takes the model apart, as callers write make_engine(EngineWeights(std::move(model), type)):
-// the memory of every weight is free as soon as the weight is packed, so that no model is held twice.
+// Within the expression that takes the model apart, as callers write make_engine(EngineWeights(std::move(model),
+// type)): the memory of every weight is free as soon as the weight is packed, so that no model is held twice.
 TEST(EngineWeights, FreesEachWeightOfAModelItTakesApart) {
   for (const WeightType type : {WeightType::kBF16, WeightType::kInt8}) {
     std::unique_ptr<LanguageModel> model = make_model(preset("tiny"));

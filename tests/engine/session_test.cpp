@@ -213,13 +213,13 @@ TEST(StreamingState, APassThatFailsLeavesItAsItWas) {
   const auto model = small_model(config);
   c10::Allocator* usual = c10::GetCPUAllocator();
   static FailingAllocator failing(usual);
-  for (const int64_t time : {1, 40}) {
+  for (const int64_t time : {1, 5, 40}) {
     const Tensor start = random_ids(config, 2, 15), more = random_ids(config, 2, time, 5);
     Session undisturbed(make_engine(*model), 2);
     undisturbed.feed(start);
     const Tensor want = undisturbed.feed(more);
     int failures = 0;
-    for (int64_t allocations = 0; allocations < 400; allocations += time == 1 ? 1 : 7) {
+    for (int64_t allocations = 0; allocations < 400; allocations += time < 40 ? 1 : 7) {
       Session session(make_engine(*model), 2);
       session.feed(start);
       c10::SetCPUAllocator(&failing, /*priority=*/1);
@@ -237,7 +237,7 @@ TEST(StreamingState, APassThatFailsLeavesItAsItWas) {
       ASSERT_EQ(session.position(1), 15);
       ASSERT_TRUE(at::equal(session.feed(more), want)) << allocations;
     }
-    EXPECT_GT(failures, 2) << time;
+    EXPECT_GT(failures, time == 1 ? 0 : 2) << time;  // one token often finds room in every window
   }
 }
 

@@ -54,15 +54,21 @@ TEST(TensorMemory, IsUsedAgainAndNeverExceedsWhatWasNeededAtOnce) {
     EXPECT_EQ(static_cast<const char*>(second) - static_cast<const char*>(one.data_ptr()), 320 << 10);
   }
   EXPECT_EQ(at::empty({310 << 10}, at::kByte).data_ptr(), second);
-  std::vector<at::Tensor> many;  // more than one slab
+  const int64_t slab = tensor_memory().in_use;  // slabs are never given back
+  {
+    const at::Tensor large = at::empty({100 * kMiB}, at::kByte);
+  }
+  EXPECT_EQ(tensor_memory().waiting, 100 * kMiB);
+  std::vector<at::Tensor> many;  // more than one slab, for which the block that waits makes room
   for (int64_t i = 0; i < 100; ++i) many.push_back(at::full({kMiB}, i, at::kByte));
   for (int64_t i = 0; i < 100; ++i) EXPECT_TRUE(many[i].eq(i).all().item<bool>()) << i;
-  EXPECT_EQ(tensor_memory().in_use, 0);
+  EXPECT_EQ(tensor_memory().in_use, 4 * slab);
+  EXPECT_EQ(tensor_memory().waiting, 0);
 
   // A refused request leaves the limit of the cache as it was.
   const int64_t most = tensor_memory().most_in_use;
   EXPECT_THROW(at::empty({int64_t{1} << 60}, at::kByte), std::exception);
-  EXPECT_EQ(tensor_memory().in_use, 0);
+  EXPECT_EQ(tensor_memory().in_use, 4 * slab);
   EXPECT_EQ(tensor_memory().most_in_use, most);
 }
 
@@ -70,6 +76,7 @@ TEST(TensorMemory, IsUsedAgainAndNeverExceedsWhatWasNeededAtOnce) {
 TEST(TensorMemory, CanBeTakenByBarePointers) {
   reuse_tensor_memory();
   c10::Allocator* allocator = c10::GetCPUAllocator();
+  allocator->raw_deallocate(allocator->raw_allocate(size_t{100} << 10));  // there is a slab
   const int64_t before = tensor_memory().in_use;
   for (const size_t bytes : {size_t{0}, size_t{100}, size_t{100} << 10, size_t{2} << 20, size_t{5} << 20}) {
     void* memory = allocator->raw_allocate(bytes);
