@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace pmnet {
 
@@ -21,7 +22,12 @@ Tensor KvWindow::view(const Storage& storage, const Tensor& tokens) {
 KvWindow::Storage KvWindow::moved(const Storage& from, int64_t count, int64_t capacity) const {
   const auto move = [&](const Tensor& tokens) {
     Tensor to = at::empty({capacity, tokens.size(1), tokens.size(2)}, tokens.options());
-    to.narrow(0, 0, count).copy_(tokens.narrow(0, from.begin + from.size - count, count));
+    const Tensor latest = tokens.narrow(0, from.begin + from.size - count, count);
+    if (latest.is_cpu() &&
+        latest.is_contiguous())  // copy_ would wake OpenMP's threads, which then spin beside the pool
+      std::memcpy(to.mutable_data_ptr(), latest.const_data_ptr(), latest.nbytes());
+    else
+      to.narrow(0, 0, count).copy_(latest);
     return to;
   };
   return {move(from.keys), move(from.values), 0, count};
