@@ -18,6 +18,7 @@ void LongContextSettings::list_fields(SettingsTable& table) {
   books.list_fields(table, "text");
   table.add("trained", &trained, "Bytes of context that the models were trained on", from_to(2, kMaxPosition));
   table.add("attention_limit", &attention_limit, "Bytes of a document that a Transformer reads", kPositive);
+  table.add("protocol", &protocol, "Carry every state through a document, or evaluate as the paper's scripts do");
   table.add("chunk", &chunk, "Bytes per pass", kPositive);
 }
 
@@ -49,6 +50,7 @@ std::vector<Part> LongContextExperiment::parts() {
       const OpenedModel opened = open_candidate(candidate, context);
       EvalSettings reading;
       reading.window = curve_window(settings_.trained);
+      reading.protocol = settings_.protocol;
       reading.chunk = settings_.chunk;  // one document at a time: time and memory are those of a single sequence
       const std::vector<Candidate> models = {
           {candidate.title, make_engine(opened.weights, candidate.tested), candidate.limit}};

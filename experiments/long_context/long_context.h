@@ -16,6 +16,7 @@ struct LongContextSettings : Settings {
   BookSettings books;
   int64_t trained = 512;  // bytes of context that the models were trained on
   int64_t attention_limit = 16'384;
+  EvalProtocol protocol = EvalProtocol::kCarried;
   int64_t chunk = 1024;
 
   void list_fields(SettingsTable& table) override;

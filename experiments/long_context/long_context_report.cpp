@@ -197,6 +197,7 @@ Table throughput_table(const Evaluation& all) {
 std::vector<std::string> protocol(const LongContextSettings& settings) {
   EvalSettings reading;
   reading.chunk = settings.chunk;
+  reading.protocol = settings.protocol;
   return {"Evaluation: " + protocol_of(reading, settings.books.limits()) + ".",
           fmt::format("Texts: {}. The models are said to be trained on {} bytes of context.",
                       settings.books.text.empty() ? "synthetic stories" : "those given", counted(settings.trained))};

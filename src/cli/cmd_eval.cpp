@@ -10,6 +10,7 @@
 #include "base/format.h"
 #include "base/stop_signal.h"
 #include "cli/commands.h"
+#include "cli/enum_option.h"
 #include "cli/input_options.h"
 #include "cli/model_argument.h"
 #include "cli/outputs.h"
@@ -146,6 +147,8 @@ void add_eval_command(CLI::App& app) {
               ->capture_default_str());
   as_size(command->add_option("--parallel", o->settings.rows, "Documents to read at once [by the number of threads]"));
   command->add_flag("--score-eos", o->settings.score_eos, "Also score EOS at the end of each whole document");
+  add_enum_option(*command, "--protocol", o->settings.protocol,
+                  "Carry every state through a document, or evaluate as the paper's scripts do");
   command->add_flag("--per-document", o->per_document, "Also print one line per document");
   command->add_option("--json", o->files.json, "Write all results to this file")->type_name("FILE");
   command->add_option("--csv", o->files.csv, "Write the curves to this file")->type_name("FILE");

@@ -31,6 +31,16 @@ double bits_per_byte(const PositionSums& sums) {
   return sums.count() > 0 ? sums.bits() / static_cast<double>(sums.count()) : std::nan("");
 }
 
+nlohmann::ordered_json number_or_null(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
+}
+
+// "46.6", "1.3e+05", or "-" where there are no words.
+std::string perplexity_text(double value) {
+  if (!std::isfinite(value)) return "-";
+  return value < 1e4 ? fmt::format("{:.1f}", value) : fmt::format("{:.1e}", value);
+}
+
 }  // namespace
 
 std::string protocol_of(const EvalSettings& settings, const DocumentLimits& limits) {
@@ -46,6 +56,10 @@ std::string protocol_of(const EvalSettings& settings, const DocumentLimits& limi
     text += fmt::format("; documents of at least {} bytes", format_count(static_cast<uint64_t>(limits.min_bytes)));
   if (limits.documents > 0)
     text += fmt::format("; the first {} documents", format_count(static_cast<uint64_t>(limits.documents)));
+  if (settings.protocol == EvalProtocol::kAuthors)
+    text +=
+        fmt::format("; the authors' protocol: Mamba's state is cleared every {} bytes, a nat of PMNet is 1/0.693 bits",
+                    format_count(static_cast<uint64_t>(kAuthorsPass)));
   return text + "; means over bytes, 95% intervals over documents (Student's t, the ratio linearised)";
 }
 
@@ -58,7 +72,7 @@ Table model_table(const Evaluation& evaluation) {
   const bool several = evaluation.labels.size() > 1;
   std::vector<std::string> headers = {"model", "bits per byte", "95% interval"};
   if (several) headers.insert(headers.end(), {"more than the first", "95% interval of that"});
-  headers.insert(headers.end(), {"bytes", "rate"});
+  headers.insert(headers.end(), {"word perplexity", "bytes", "rate"});
   Table table(headers);
   for (size_t c = 0; c < evaluation.labels.size(); ++c) {
     const Interval mean = mean_bits(evaluation, c);
@@ -70,6 +84,7 @@ Table model_table(const Evaluation& evaluation) {
       cells.push_back(comparable ? interval_text(excess) : "");
     }
     const auto bytes = static_cast<double>(evaluation.scored(c));
+    cells.push_back(perplexity_text(evaluation.word_perplexity(c)));
     cells.push_back(format_count(static_cast<uint64_t>(bytes)));
     cells.push_back(evaluation.seconds[c] > 0 ? format_byte_rate(bytes / evaluation.seconds[c]) : "");
     table.add_row(cells);
@@ -123,10 +138,9 @@ Table curve_table(const Evaluation& evaluation) {
 }
 
 nlohmann::ordered_json to_json(const Interval& interval) {
-  const auto bound = [](double value) { return std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr; };
-  return {{"mean", bound(interval.mean)},
-          {"low", bound(interval.low)},
-          {"high", bound(interval.high)},
+  return {{"mean", number_or_null(interval.mean)},
+          {"low", number_or_null(interval.low)},
+          {"high", number_or_null(interval.high)},
           {"documents", interval.count}};
 }
 
@@ -153,12 +167,14 @@ nlohmann::ordered_json to_json(const ThroughputCurve& curve) {
 }
 
 nlohmann::ordered_json to_json(const Evaluation& evaluation) {
-  nlohmann::ordered_json json{{"stopped", evaluation.stopped}, {"models", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json json{
+      {"stopped", evaluation.stopped}, {"words", evaluation.words()}, {"models", nlohmann::ordered_json::array()}};
   for (size_t c = 0; c < evaluation.labels.size(); ++c) {
     nlohmann::ordered_json model{{"label", evaluation.labels[c]},
                                  {"bytes", evaluation.scored(c)},
                                  {"seconds", evaluation.seconds[c]},
-                                 {"bits_per_byte", to_json(mean_bits(evaluation, c))}};
+                                 {"bits_per_byte", to_json(mean_bits(evaluation, c))},
+                                 {"word_perplexity", number_or_null(evaluation.word_perplexity(c))}};
     if (c > 0) model["more_than_the_first"] = to_json(mean_bits(evaluation, c, 0));
     for (const NamedCurve& named : kCurves) model[named.name] = to_json(position_curve(evaluation, named.kind, c));
     model["throughput"] = to_json(evaluation.throughput[c]);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <numbers>
 #include <optional>
 
 #include "base/clock.h"
@@ -14,12 +16,15 @@ namespace pmnet {
 
 namespace {
 
+constexpr double kAuthorsLn2 = 0.693;
+
 struct Row {
   size_t number = 0;  // in the order of the texts
   std::unique_ptr<DocumentCursor> document;
   DocumentScore score;
   std::string chunk;
   bool ended = false;
+  bool in_word = false;  // the chunk before ended inside a word
 };
 
 class EvaluationLoop {
@@ -90,7 +95,12 @@ class EvaluationLoop {
     row.chunk = row.document->read(static_cast<size_t>(settings_.chunk));
     bytes_ += static_cast<int64_t>(row.chunk.size());
     row.ended = static_cast<int64_t>(row.chunk.size()) < settings_.chunk;
-    for (const unsigned char byte : row.chunk) result_.marker_bytes += is_marker_[byte] ? 1 : 0;
+    for (const unsigned char byte : row.chunk) {
+      result_.marker_bytes += is_marker_[byte] ? 1 : 0;
+      const bool blank = byte == ' ' || (byte >= '\t' && byte <= '\r');
+      row.score.words += !blank && !row.in_word ? 1 : 0;
+      row.in_word = !blank;
+    }
     if (row.ended) row.score.complete = row.document->complete();
   }
 
@@ -117,15 +127,32 @@ class EvaluationLoop {
       if (!ids.back().empty()) pass.first = std::max(pass.first, row.score.bytes);
     }
     if (pass.bytes == 0) return;
+    clear_states(c);
     const double begin = steady_seconds();
-    const auto bits = scorers_[c].score(std::vector<std::span<const int64_t>>(ids.begin(), ids.end()));
+    auto bits = scorers_[c].score(std::vector<std::span<const int64_t>>(ids.begin(), ids.end()));
     pass.seconds = steady_seconds() - begin;
     pass.fastest = pass.seconds / static_cast<double>(pass.bytes);
     result_.seconds[c] += pass.seconds;
-    for (size_t r = 0; r < rows_.size(); ++r) rows_[r].score.scores[c].add(bits[r]);
+    for (size_t r = 0; r < rows_.size(); ++r) {
+      if (counts_authors_bits(c))
+        for (double& value : bits[r]) value *= std::numbers::ln2 / kAuthorsLn2;
+      rows_[r].score.scores[c].add(bits[r]);
+    }
     pass.state_bytes = state_bytes(scorers_[c].state());
     pass.resident_bytes = resident_bytes();
     result_.throughput[c].add(pass);
+  }
+
+  bool counts_authors_bits(size_t c) const {
+    return settings_.protocol == EvalProtocol::kAuthors && candidates_[c].engine->pmnet_config() != nullptr;
+  }
+
+  // Of the authors' protocol: a Mamba starts anew at every multiple of their pass, with the byte before as its input.
+  void clear_states(size_t c) {
+    if (settings_.protocol != EvalProtocol::kAuthors) return;
+    if (!std::holds_alternative<MambaConfig>(candidates_[c].engine->config())) return;
+    for (size_t r = 0; r < rows_.size(); ++r)
+      if (rows_[r].score.bytes % kAuthorsPass == 0) scorers_[c].clear_state(static_cast<int64_t>(r));
   }
 
   const std::vector<Candidate>& candidates_;
@@ -148,6 +175,19 @@ int64_t Evaluation::bytes() const {
   return sum;
 }
 
+int64_t Evaluation::words() const {
+  int64_t sum = 0;
+  for (const DocumentScore& document : documents) sum += document.words;
+  return sum;
+}
+
+double Evaluation::word_perplexity(size_t candidate) const {
+  double bits = 0;
+  for (const DocumentScore& document : documents) bits += document.scores.at(candidate).bits();
+  const double bits_per_byte = bits / static_cast<double>(scored(candidate));
+  return std::exp2(bits_per_byte * static_cast<double>(bytes()) / static_cast<double>(words()));
+}
+
 int64_t Evaluation::scored(size_t candidate) const {
   int64_t sum = 0;
   for (const DocumentScore& document : documents) sum += document.scores.at(candidate).count();
@@ -159,6 +199,8 @@ Evaluation evaluate(const std::vector<Candidate>& candidates, DocumentQueue& que
   if (settings.chunk < 1 || settings.rows < 1 || settings.window < 1)
     fail("chunk is {}, rows {} and window {}; expected numbers above 0", settings.chunk, settings.rows,
          settings.window);
+  if (settings.protocol == EvalProtocol::kAuthors && kAuthorsPass % settings.chunk != 0)
+    fail("chunk is {}; the authors' protocol needs a divisor of {}, such as 1024", settings.chunk, kAuthorsPass);
   for (const Candidate& candidate : candidates) {
     require_byte_vocabulary(*candidate.engine, candidate.label);
     const int64_t eos = candidate.engine->eos_token_id();

@@ -11,6 +11,16 @@
 
 namespace pmnet {
 
+// How states and bits are counted.
+enum class EvalProtocol {
+  kCarried,  // every model carries its state through a whole document
+  kAuthors,  // as the paper's scripts do it: Mamba's state is cleared every kAuthorsPass bytes, and a nat of PMNet is
+             // 1 / 0.693 bits
+};
+template <>
+inline constexpr auto kEnumNames<EvalProtocol> = std::to_array<const char*>({"carried", "authors"});
+inline constexpr int64_t kAuthorsPass = 30 * 1024;
+
 struct Candidate {
   std::string label;
   std::shared_ptr<const Engine> engine;
@@ -22,11 +32,13 @@ struct EvalSettings {
   int64_t rows = 1;        // documents at once
   bool score_eos = false;  // as one more byte at the end of each whole document
   int64_t window = PositionSums::kFirstWindow;
+  EvalProtocol protocol = EvalProtocol::kCarried;
 };
 
 struct DocumentScore {
   std::string name;
   int64_t bytes = 0;                 // read
+  int64_t words = 0;                 // of these bytes, separated by white space
   bool complete = false;             // to its end, rather than to a limit
   std::vector<PositionSums> scores;  // one per candidate
 };
@@ -40,7 +52,10 @@ struct Evaluation {
   bool stopped = false;  // before the end; unfinished documents are included as far as they were read
 
   int64_t bytes() const;
+  int64_t words() const;
   int64_t scored(size_t candidate) const;
+  // Perplexity per word, as PG-19 is reported: exp of the nats per byte times the bytes per word of the texts.
+  double word_perplexity(size_t candidate) const;
 };
 
 struct EvalHooks {

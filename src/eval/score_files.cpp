@@ -39,8 +39,11 @@ json save_scores(const Evaluation& evaluation) {
   for (const DocumentScore& document : evaluation.documents) {
     json scores = json::array();
     for (const PositionSums& sums : document.scores) scores.push_back(to_json(sums));
-    saved["documents"].push_back(
-        {{"name", document.name}, {"bytes", document.bytes}, {"complete", document.complete}, {"scores", scores}});
+    saved["documents"].push_back({{"name", document.name},
+                                  {"bytes", document.bytes},
+                                  {"words", document.words},
+                                  {"complete", document.complete},
+                                  {"scores", scores}});
   }
   for (const ThroughputCurve& curve : evaluation.throughput) {
     json points = json::array();
@@ -59,6 +62,7 @@ Evaluation load_scores(const json& saved) {
     DocumentScore document;
     document.name = entry.at("name");
     document.bytes = entry.at("bytes");
+    document.words = entry.value("words", int64_t{0});  // absent in older files
     document.complete = entry.at("complete");
     for (const json& sums : entry.at("scores"))
       document.scores.emplace_back(sums.at("count").get<int64_t>(), sums.at("window").get<int64_t>(),

@@ -38,6 +38,9 @@ class Scorer {
   static constexpr int64_t kNewRow = -1;
   void arrange(const std::vector<int64_t>& from);
 
+  // Makes a row's state that of an empty text; its newest id stays the next input.
+  void clear_state(int64_t row) { state_.at(row) = engine_->initial_state(1)[0]; }
+
   int64_t rows() const { return static_cast<int64_t>(last_ids_.size()); }
   const EngineState& state() const { return state_; }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "config/presets.h"
 #include "eval/eval_report.h"
 #include "eval/line_scores.h"
 #include "support/errors.h"
@@ -100,6 +101,49 @@ TEST_F(Evaluate, EveryCurveCoversEveryByteOnce) {
   const PositionCurve difference = position_curve(evaluation, CurveKind::kOctaves, 1, 0);
   ASSERT_FALSE(difference.empty());
   for (const PositionPoint& point : difference) EXPECT_NEAR(point.bits_per_byte.mean, 0, 1e-6);
+}
+
+TEST_F(Evaluate, WordsAreCountedAcrossPasses) {
+  candidates_ = {{"plain", make_engine(*model_), 0}};
+  const std::string text = "one two\n\nthree  four-five\tsix";
+  for (const int64_t chunk : {1, 4, 7, 64}) {
+    const Evaluation evaluation = run({write("words.txt", text)}, {.chunk = chunk});
+    EXPECT_EQ(evaluation.words(), 5);
+    EXPECT_NEAR(evaluation.word_perplexity(0), std::exp2(evaluation.documents[0].scores[0].bits() / 5), 1e-9);
+  }
+  EXPECT_FALSE(std::isfinite(run({write("blank.txt", " \n ")}).word_perplexity(0)));
+}
+
+TEST_F(Evaluate, AuthorsProtocolRoundsLn2) {
+  candidates_ = {{"pmnet", make_engine(*model_), 0}};
+  const std::string path = write("short.txt", text_of(90, 3));
+  const auto bits = [&](EvalProtocol protocol) {
+    return run({path}, {.protocol = protocol}).documents[0].scores[0].bits();
+  };
+  EXPECT_NEAR(bits(EvalProtocol::kAuthors) / bits(EvalProtocol::kCarried), std::log(2) / 0.693, 1e-9);
+  expect_mentions(user_error_of([&] { run({path}, {.chunk = 1000, .protocol = EvalProtocol::kAuthors}); }),
+                  {"chunk is 1000", "divisor of 30720"});
+}
+
+TEST_F(Evaluate, AuthorsProtocolClearsMamba) {
+  MambaConfig config = mamba_like(model_->config());
+  config.num_layers = 1;
+  config.initializer_range = 0.3;
+  const std::shared_ptr<LanguageModel> mamba = make_model(config);
+  mamba->initialize(1);
+  candidates_ = {{"mamba", make_engine(*mamba), 0}};
+  const std::string text = text_of(kAuthorsPass + 64, 3);
+  const std::string path = write("long.txt", text);
+  const auto last_bits = [&](EvalProtocol protocol) {
+    return run({path}, {.chunk = 3072, .protocol = protocol}).documents[0].scores[0].windows(64).back();
+  };
+  // What follows a whole pass is read from an empty state, with the byte before as the first input.
+  const std::vector<int64_t> ids = byte_ids(text.substr(kAuthorsPass - 1));
+  const Tensor rest = at::tensor(ids, at::kLong).unsqueeze(0);
+  const Tensor nats = candidates_[0].engine->losses(rest.narrow(1, 0, 64), rest.narrow(1, 1, 64), nullptr);
+  const double expected = nats.sum().item<double>() / std::log(2);
+  EXPECT_NEAR(last_bits(EvalProtocol::kAuthors), expected, 1e-3);
+  EXPECT_GT(std::abs(last_bits(EvalProtocol::kCarried) - expected), 1e-1);
 }
 
 TEST_F(Evaluate, LimitsAndTheEndOfADocument) {
