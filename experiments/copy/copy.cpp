@@ -40,12 +40,16 @@ void CopySettings::list_fields(SettingsTable& table) {
 
 std::vector<std::string> CopySettings::problems() {
   std::vector<std::string> found = TaskSettings::problems();
-  require_course(found, "paper", least, paper_most, paper_lengths);
-  require_course(found, "strict", least, strict_most, strict_lengths);
-  require(found, paper_most <= reach(),
-          fmt::format("paper_most is {}; beyond the reach of {} it is the strict reading", paper_most, reach()));
-  require(found, strict_most > reach(),
-          fmt::format("strict_most is {}; up to {} the windows can see what to copy", strict_most, reach()));
+  if (reading != CopyReading::kStrict) {
+    require_course(found, "paper", least, paper_most, paper_lengths);
+    require(found, paper_most <= reach(),
+            fmt::format("paper_most is {}; beyond the reach of {} it is the strict reading", paper_most, reach()));
+  }
+  if (reading != CopyReading::kPaper) {
+    require_course(found, "strict", least, strict_most, strict_lengths);
+    require(found, strict_most > reach(),
+            fmt::format("strict_most is {}; up to {} the windows can see what to copy", strict_most, reach()));
+  }
   return found;
 }
 

@@ -139,7 +139,7 @@ std::vector<TaskStage> TaskSettings::stages_to(const TaskStage& last) const {
   std::vector<TaskStage> list;
   for (size_t i = 0; i < stages.size() + 1; ++i) {
     const bool is_last = i == stages.size();
-    // A stage as long as the last one is a stage of its own only when its loads are smaller.
+    // A stage as long as the last one is a separate stage only when its loads are smaller.
     if (!is_last && (stages[i] < last.least || stages[i] > last.most)) continue;
     if (!is_last && stages[i] == last.most && stage_loads.empty()) continue;
     TaskStage stage = last;

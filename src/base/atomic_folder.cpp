@@ -151,7 +151,7 @@ char kind_of(const fs::path& name, fs::path& target) {
 void clean(const fs::path& temporary, char kind, const fs::path& target) {
   const FileDescriptor lock = open_to_lock(temporary);
   const LockState state = lock.get() >= 0 ? try_lock(lock.get()) : LockState::kHeldByOther;
-  if (kind == 't') {  // where locks are unsupported a living writer cannot be told from a dead one
+  if (kind == 't') {  // where locks are unsupported, a live writer cannot be distinguished from a dead one
     if (state == LockState::kTaken) remove_quietly(temporary);
   } else if (state != LockState::kHeldByOther) {
     if (is_there(target)) {

@@ -7,7 +7,7 @@
 
 namespace pmnet {
 
-// What nlohmann lets pass and a file from somebody else must not: byte order marks, duplicate keys, raw NUL bytes
+// What nlohmann lets pass and an untrusted file must not: byte order marks, duplicate keys, raw NUL bytes
 // (its lexer takes one for the end of the text) and nesting without limit.
 inline constexpr int kMaxJsonDepth = 64;
 

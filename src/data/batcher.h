@@ -31,7 +31,7 @@ struct BatchOptions {
   int rank = 0;  // takes rows [rank*rows/world, (rank+1)*rows/world) of each batch
   int world = 1;
   int64_t first_step = 0;  // the step of the first sample: where this stage of a context schedule begins
-  uint64_t stage = 0;      // number of that stage; each has a shuffle of its own
+  uint64_t stage = 0;      // number of that stage; each has its own shuffle
 };
 
 struct Batch {
@@ -40,7 +40,7 @@ struct Batch {
   std::vector<int64_t> ids;         // rows x (context + 1): inputs are the first `context`, targets the last
   std::vector<int64_t> lengths;     // valid input positions of each row
   std::vector<uint8_t> loss_mask;   // rows x context: 1 where the target counts
-  std::vector<uint8_t> continues;   // 1 where the row goes on from the same row of the previous step
+  std::vector<uint8_t> continues;   // 1 where the row continues the same row of the previous step
   std::vector<int64_t> sample_ids;  // number of each sample in the run, the same whatever the number of ranks
   uint64_t hash = 0;                // of all of the above, to compare runs and ranks
 };
@@ -88,7 +88,7 @@ class Batcher {
   uint64_t samples_per_epoch_ = 0;
 };
 
-// Makes batches ahead of time in a thread of its own; at most `depth` wait at once.
+// Makes batches ahead of time in a separate thread; at most `depth` wait at once.
 class BatchQueue {
  public:
   BatchQueue(Batcher batcher, int64_t start_step, size_t depth = 4);

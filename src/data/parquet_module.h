@@ -1,4 +1,4 @@
-// The C interface of libpmnet_parquet.so, the only code that sees Arrow. It is a module of its own, loaded with dlopen
+// The C interface of libpmnet_parquet.so, the only code that sees Arrow. It is a separate module, loaded with dlopen
 // when the first .parquet file is opened: Arrow brings private copies of libraries that must not meet LibTorch's on one
 // link line, and everything but Parquet works without it.
 #pragma once

@@ -67,7 +67,7 @@ class WindowOrder {
   std::vector<uint8_t> scored_;
 };
 
-// Windows that cover `tokens` tokens of one sequence: each has a target of its own.
+// Windows that cover `tokens` tokens of one sequence: each has its own target.
 uint64_t windows_in(uint64_t tokens, uint64_t context);
 
 // Fills a row from one document; returns the valid input positions.

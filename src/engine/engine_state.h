@@ -1,5 +1,5 @@
 // What an engine keeps between passes: everything it needs of the past, and nothing else. A batch is a list of
-// independent sequences, each at its own position; a copy of a state is a fork, with memory of its own.
+// independent sequences, each at its own position; a copy of a state is a fork with its own memory.
 #pragma once
 #include <vector>
 

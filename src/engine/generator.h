@@ -58,7 +58,7 @@ class Generator {
   // however the prompt is cut into pieces, so the cut never shows in the result.
   void read(std::string_view bytes);
 
-  // Takes bytes as they become final; false stops, as when nobody listens any more.
+  // Takes bytes as they become final; false stops, as when the caller has closed the stream.
   using Receiver = std::function<bool(std::string_view bytes)>;
 
   // The session has then read every byte that was written; EOS is not read, so that the text can be continued.

@@ -245,7 +245,7 @@ void PmnetEngine::accumulate(Pass& pass, int64_t level) const {
   const int64_t* group = pass.a.group.data();
   int32_t* path = pass.a.path.data();
   const auto path_in = [&](int64_t token) { return level > 0 ? path + token * N * M : nullptr; };
-  if (!recurrence_) {  // every token is a sequence of its own, and nothing is kept
+  if (!recurrence_) {  // every token is a separate sequence, and nothing is kept
     constexpr int64_t kOnlyGroup = 0;
     pass.for_tokens(8 * N * M, [&](int64_t begin, int64_t end) {
       std::vector<int64_t> memory(N * M);

@@ -33,7 +33,7 @@ class WorkerPool {
 
  private:
   // The call that is open, in one word: a number that changes with every call, how many tasks it has, and the next one
-  // that nobody has claimed. A worker reads task_ only after it has claimed one.
+  // that no worker has claimed. A worker reads task_ only after it has claimed one.
   static constexpr uint32_t kCall = 0x10000, kCount = 0x100, kByte = 0xff;
 
   void worker_loop();

@@ -48,7 +48,7 @@ void DocumentCursor::fill(size_t size) {
 
 void DocumentCursor::read_ahead() {
   if (file_->one_document) return;
-  // One byte more than may be read tells that the limit has cut the document.
+  // One byte beyond the limit shows that the document was cut.
   fill(static_cast<size_t>(std::min<int64_t>(left_, kReadAhead)) + 1);
   if (static_cast<int64_t>(buffered()) > left_) return_reader();
 }

@@ -95,7 +95,7 @@ Table model_table(const Evaluation& evaluation) {
 Table octave_table(const Evaluation& evaluation) {
   std::vector<std::string> headers = {"position", "bytes"};
   std::vector<PositionCurve> curves;
-  size_t longest = 0;  // one with a limit of its own has fewer points than the others
+  size_t longest = 0;  // a candidate with a limit has fewer points than the others
   for (size_t c = 0; c < evaluation.labels.size(); ++c) {
     headers.push_back(evaluation.labels[c]);
     curves.push_back(position_curve(evaluation, CurveKind::kOctaves, c));

@@ -40,8 +40,8 @@ struct Inspection {
 // UserError when the model has no memory; `name` opens the sentence.
 void require_memory(const Engine& engine, const std::string& name);
 
-// Reads the text as one sequence that begins with BOS. `read_on` is told after each pass how many bytes were read; when
-// it returns false, the inspection ends there.
+// Reads the text as one sequence that begins with BOS. `read_on` receives the number of bytes read after each pass;
+// when it returns false, the inspection ends there.
 Inspection inspect(const std::shared_ptr<const Engine>& engine, std::string text,
                    const std::function<bool(int64_t bytes_read)>& read_on);
 

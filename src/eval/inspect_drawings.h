@@ -6,7 +6,7 @@
 
 namespace pmnet {
 
-// A colour of its own for each slot, by hue and lightness.
+// A different colour for each slot, by hue and lightness.
 std::string slot_colour(int64_t slot);
 
 // Bits per byte and, below it for each level, which slots the bytes chose, all along the text.

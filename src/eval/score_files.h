@@ -12,7 +12,7 @@ Evaluation load_scores(const nlohmann::json& json);
 
 // Further documents read by the same models.
 void add_documents(Evaluation& evaluation, const Evaluation& more);
-// Several models that read the same documents, each in an evaluation of its own; other documents are a UserError.
+// Several models that read the same documents, each in its own evaluation; other documents are a UserError.
 Evaluation side_by_side(const std::vector<Evaluation>& evaluations);
 
 }  // namespace pmnet

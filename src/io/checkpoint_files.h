@@ -45,7 +45,7 @@ struct ExpectedTensor {
   std::vector<int64_t> shape;
 };
 
-// Throws UserError listing every missing and every misshaped tensor at once; gives the names nobody expected.
+// Throws UserError listing every missing and every misshaped tensor at once; returns the unexpected names.
 std::vector<std::string> require_tensors(const TensorSet& set, const std::vector<ExpectedTensor>& expected);
 
 // Identifies a model by the names, dtypes, shapes and bytes of its tensors, whatever order they come in and however

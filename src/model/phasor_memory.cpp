@@ -65,7 +65,7 @@ WriteOutcome MemoryWrite::forward(const Tensor& hidden, const MemoryPath& path, 
     written = ops::segmented_scan(a, m, path.group, settings.num_groups, path.phases, memory, settings.grad_scale,
                                   settings.unconstrained);  // Eq. 6
   } else {
-    // No recurrence: every token is a sequence of its own, and nothing is kept.
+    // No recurrence: every token is a separate sequence, and nothing is kept.
     const auto alone = [&](const Tensor& x) { return x.flatten(0, 1).unsqueeze(1); };
     const auto alone_if_any = [&](const ops::OptTensor& x) { return x ? ops::OptTensor(alone(*x)) : std::nullopt; };
     written = ops::segmented_scan(alone(a), alone(m), alone(path.group).squeeze(-1).clamp_max(0).view({B * T, 1}),

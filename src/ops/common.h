@@ -56,7 +56,7 @@ T* mutable_data_at(const Tensor& x, int64_t offset = 0) {
   return x.mutable_data_ptr<T>() + offset;
 }
 
-// Gradients that raise an error when somebody differentiates them again.
+// Gradients that raise an error when they are differentiated again.
 variable_list forbid_second_derivative(const char* op, variable_list gradients);
 
 // An op whose backward pass is written by hand. Op has kName, forward(ctx, ...) and gradients(ctx, saved,

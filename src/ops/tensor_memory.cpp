@@ -18,7 +18,7 @@ namespace pmnet::ops {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kLarge = kHugePage;          // a block of its own
+constexpr size_t kLarge = kHugePage;          // gets its own block
 constexpr size_t kMedium = size_t{64} << 10;  // a piece of a slab; smaller tensors stay with malloc
 constexpr size_t kRounding = size_t{64} << 10;
 constexpr size_t kSlab = size_t{32} << 20;

@@ -17,7 +17,7 @@ struct Run {
 
 // A run folder, or its metrics.jsonl.
 Run read_run(const std::string& path);
-// Several, with names that tell them apart.
+// Several, with distinct names.
 std::vector<Run> read_runs(const std::vector<std::string>& paths);
 
 // Without names: bits per byte in training and validation (the loss where there are none) and the gradient norm, as far

@@ -247,7 +247,7 @@ std::string HtmlPage::html() const {
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      // The page asks nobody for anything and runs nothing.
+      // The page loads nothing from elsewhere and runs no scripts.
       "<meta http-equiv=\"Content-Security-Policy\" "
       "content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\">\n"
       "<title>" +

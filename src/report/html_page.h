@@ -27,7 +27,7 @@ class HtmlPage {
   // An .svg or .png file, read now: the page holds a copy, the twin a link relative to where it is written.
   void picture(const std::filesystem::path& file, std::string_view caption);
 
-  // For parts with a look of their own. Markup is trusted: text in it must have gone through escape_html. Style rules
+  // For sections with custom markup. Markup is trusted: text in it must have gone through escape_html. Style rules
   // come after those of the page.
   void markup(std::string html, std::string markdown);
   void style(std::string_view css);

@@ -5,7 +5,7 @@
 
 namespace pmnet {
 
-// A line chart in letters, for terminals: each series is averaged per column and drawn with a mark of its own. Empty
+// A line chart in letters, for terminals: each series is averaged per column and drawn with its own mark. Empty
 // when there is nothing to draw.
 std::string text_chart(const LineChart& chart, int columns = 64, int rows = 12);
 

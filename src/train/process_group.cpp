@@ -35,7 +35,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::minutes kPatience{30};
 constexpr const char* kStopKey = "stop";
 
-// c10d binds its store to every interface. On one machine nobody else should reach it.
+// c10d binds its store to every interface. On one machine, other hosts must not reach it.
 int listen_on_loopback(int port) {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int on = 1;

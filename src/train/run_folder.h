@@ -10,7 +10,7 @@ namespace pmnet {
 // Held by the one process that trains in the folder.
 class RunFolder {
  public:
-  // Makes the folder if need be. UserError: somebody else trains there, it cannot be written to, it holds something
+  // Makes the folder if need be. UserError: another process trains there, it cannot be written to, it holds something
   // that is not a run, or a run that is to be gone on with only when `resume` says so.
   RunFolder(const std::filesystem::path& folder, bool resume);
   RunFolder(const RunFolder&) = delete;

@@ -16,7 +16,7 @@ namespace pmnet {
 
 namespace {
 
-// A larger model's products are wide enough for all threads, and every part needs gradients of its own.
+// A larger model's products are wide enough for all threads, and every part needs its own gradients.
 constexpr int64_t kMaxReplicated = int64_t{8} << 20;
 // Of a pass: it costs a millisecond whatever its size, and when it is longer its activations leave the caches.
 constexpr int64_t kPassTokens = 2048;

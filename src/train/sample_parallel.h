@@ -10,7 +10,7 @@
 
 namespace pmnet {
 
-// Into how many parts the rows of a batch are divided, each with gradients of its own; 1: one pass, whose operations
+// Into how many parts the rows of a batch are divided, each with its own gradients; 1: one pass, whose operations
 // use all threads.
 int64_t sample_parts(int64_t rows, int64_t context, int64_t parameters, int64_t threads);
 
@@ -26,7 +26,7 @@ class SampleParallel {
   LossSum loss_and_gradients(const SequenceBatch& batch, const LossOptions& options);
 
  private:
-  // Shares the weights and has gradients of its own, so that threads do not write to the same .grad.
+  // Shares the weights and has its own gradients, so that threads do not write to the same .grad.
   struct Replica {
     std::unique_ptr<LanguageModel> model;
     std::vector<Tensor*> parameters;

@@ -6,7 +6,7 @@
 
 namespace pmnet {
 
-// Thrown where work is broken off; whoever started the work catches it.
+// Thrown where work is interrupted; the caller that started it catches it.
 struct StopRequested {};
 
 // Whether this rank should stop: a signal came, here or to another rank.

@@ -65,7 +65,8 @@ StepReport Trainer::step(const Batch& batch, StopCheck& stop) {
   report.positions = start.positions;
   report.learning_rate = rate_factor_ * schedule_.learning_rate(progress_.step);
 
-  // A rank that is told to stop in the middle goes straight to the sums, where the others wait for it and learn of it.
+  // A rank that is asked to stop in the middle goes straight to the all-reduce, where the others wait for it and learn
+  // of it.
   const Tensor totals = at::zeros({2}, at::kDouble);  // loss, ranks that stop
   std::vector<ModelState> carried;
   try {
