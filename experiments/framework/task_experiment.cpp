@@ -174,7 +174,7 @@ std::vector<Part> TaskExperiment::parts() {
   const TaskPlan plan = this->plan();
   std::vector<Part> parts;
   for (const Course& course : plan.courses)
-    for (int64_t seed = 1; seed <= task_settings().seeds; ++seed) {
+    for (const int64_t seed : task_settings().seed_numbers()) {
       for (const CandidateSpec& candidate : plan.candidates)
         for (const double rate : task_settings().learning_rates)
           if (candidate.trains()) parts.push_back(train_part(candidate, course, rate, seed));

@@ -37,6 +37,7 @@ struct TrainingSettings : Settings {
 
 // Of experiments on synthetic tasks.
 struct TaskSettings : TrainingSettings {
+  int64_t first_seed = 1;            // the trainings have this seed and those after it
   int64_t samples = 64;              // rows per cell and seed, in tests
   int64_t test_bytes = 0;            // of a cell, in tests: fewer rows of long ones; 0: no limit
   int64_t validation_samples = 64;   // rows per cell, in the evaluations of a training
@@ -52,6 +53,7 @@ struct TaskSettings : TrainingSettings {
 
   void list_fields(SettingsTable& table) override;
   std::vector<std::string> problems() override;
+  std::vector<int64_t> seed_numbers() const;
   // The stages up to `last`, whose lengths and loads are those asked for.
   std::vector<TaskStage> stages_to(const TaskStage& last) const;
   // Rows of a cell in tests.

@@ -148,6 +148,26 @@ TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
   EXPECT_EQ(result_in(out, "test pmnet without recurrence, seed 1").at("learning_rate"), 3e-3);
 }
 
+TEST(TaskExperimentTest, SeedsCanBeginLater) {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& first, const std::string& count) {
+    const ExperimentSummary summary = run_smoke("mqar", folder / first,
+                                                {{"candidates", {"pmnet"}},
+                                                 {"zoology_pairs", {}},
+                                                 {"samples", {"8"}},
+                                                 {"steps", {"2"}},
+                                                 {"first_seed", {first}},
+                                                 {"seeds", {count}}});
+    EXPECT_TRUE(summary.finished);
+  };
+  run("1", "2");
+  run("2", "2");
+  EXPECT_EQ(result_in(folder / "1", "test pmnet, seed 2"), result_in(folder / "2", "test pmnet, seed 2"));
+  EXPECT_NE(result_in(folder / "2", "train pmnet, seed 2").at("batch_hash"),
+            result_in(folder / "2", "train pmnet, seed 3").at("batch_hash"));
+  EXPECT_FALSE(fs::exists(folder / "2" / "parts" / "train-pmnet-seed-1"));
+}
+
 TEST(TaskExperimentTest, ATrainingThatDoesNotImproveEndsEarly) {
   const TemporaryFolder folder;
   const ExperimentSummary summary = run_smoke("mqar", folder / "out",
