@@ -175,12 +175,15 @@ std::vector<std::string> protocol(const ProbeSettings& settings, const ProbeText
       text.row,
       fmt::format(
           "Every row of a training is fresh. Training scores the answers only, keeps the weights that did "
-          "best on validation rows, and ends {}{}; of the learning rates {} each model's best counts. The test has "
+          "best on validation rows, and ends {}{}; of the learning rates {}{} each model's best counts. The test has "
           "other rows. An answer is right when the likeliest of all bytes is it.",
           settings.stop_at > 0 ? fmt::format("at {:.1f}% of those", 100 * settings.stop_at)
                                : fmt::format("after {} steps", count_of(settings.train.steps)),
           settings.patience > 0 ? fmt::format(", or after {} steps without a better score", settings.patience) : "",
-          fmt::join(settings.learning_rates, ", ")),
+          fmt::join(settings.learning_rates, ", "),
+          settings.baseline_rates.empty()
+              ? ""
+              : fmt::format(" (Transformer and Mamba: {})", fmt::join(settings.baseline_rates, ", "))),
       "PMNet, No Recurrence is the trained PMNet with the recurrence of its memory switched off in the test. Window "
       "only is PMNet trained without memory modules. Transformer and Mamba have PMNet's number of parameters "
       "within 2%. Two kinds of controls decide whether there is a verdict: the Transformer must answer the easiest "

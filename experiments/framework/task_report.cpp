@@ -163,7 +163,7 @@ NamedTable TaskResults::training_table() const {
   for (const Course& course : plan_.courses)
     for (const CandidateSpec& candidate : plan_.candidates)
       for (const int64_t seed : candidate.trains() ? settings_.seed_numbers() : std::vector<int64_t>())
-        for (const double rate : settings_.learning_rates) {
+        for (const double rate : settings_.rates_of(candidate)) {
           const json& result = results_.at(train_part_name(settings_, candidate, course, rate, seed));
           const auto number = [&](const char* measure) { return fmt::format("{:.4g}", number_of(result.at(measure))); };
           table.add_row({candidate.title, course.name, std::to_string(seed), fmt::format("{}", rate),

@@ -136,9 +136,13 @@ TEST(Smoke, StabilityRunsInAllVariants) {
 TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
   const TemporaryFolder folder;
   const fs::path out = folder / "out";
-  const ExperimentSummary summary = run_smoke(
-      "mqar", out,
-      {{"candidates", {"pmnet"}}, {"zoology_pairs", {}}, {"steps", {"60"}}, {"lr", {"1e-9", "3e-3"}}, {"most", {"8"}}});
+  const ExperimentSummary summary = run_smoke("mqar", out,
+                                              {{"candidates", {"pmnet", "mamba"}},
+                                               {"zoology_pairs", {}},
+                                               {"steps", {"60"}},
+                                               {"lr", {"1e-9", "3e-3"}},
+                                               {"baseline_lr", {"1e-3"}},
+                                               {"most", {"8"}}});
   ASSERT_TRUE(summary.finished);
   const json slow = result_in(out, "train pmnet, lr 1e-09, seed 1"),
              fast = result_in(out, "train pmnet, lr 0.003, seed 1");
@@ -146,6 +150,7 @@ TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
   ASSERT_GT(fast.at("best_score").get<double>(), slow.at("best_score").get<double>());
   EXPECT_EQ(result_in(out, "test pmnet, seed 1").at("learning_rate"), 3e-3);
   EXPECT_EQ(result_in(out, "test pmnet without recurrence, seed 1").at("learning_rate"), 3e-3);
+  EXPECT_EQ(result_in(out, "test mamba, seed 1").at("learning_rate"), 1e-3) << "a baseline has rates of its own";
 }
 
 TEST(TaskExperimentTest, SeedsCanBeginLater) {
