@@ -106,17 +106,18 @@ Finding length_finding(const Probe& probe) {
                      fmt::format("{}", fmt::join(holds_to(probe, candidate, load, "accuracy", kLearned), " / ")),
                      fmt::format("{}", fmt::join(holds_to(probe, candidate, load, "row_accuracy", 1), " / "))});
     LineChart& chart = charts.emplace_back();
-    chart.title = fmt::format("Right answers, {} {}", load, probe.text.load_name);
+    chart.title = loads_of(probe.course).size() == 1 ? "Right answers"
+                                                     : fmt::format("Right answers, {} {}", load, probe.text.load_name);
     chart.x_label = probe.text.length_name;
     chart.y_label = "accuracy";
     chart.x_scale = Scale::kLog10;
     chart.series = probe.results.over_lengths(probe.course, load);
-    const std::vector<double>& xs = chart.series.front().x;
+    const double shortest = chart.series.front().x.front(), longest = chart.series.front().x.back();
     const double chance = probe.course.task->chance();
-    chart.series.push_back({"chance", {xs.front(), xs.back()}, {chance, chance}, {}, {}});
+    chart.series.push_back({"chance", {shortest, longest}, {chance, chance}, {}, {}});
     chart.markers = {{static_cast<double>(probe.course.stages.back().most), "trained"}};
-    if (probe.settings.reach() > 0)
-      chart.markers.push_back({static_cast<double>(probe.settings.reach()), "reach of the windows"});
+    if (const auto reach = static_cast<double>(probe.settings.reach()); reach >= shortest)
+      chart.markers.push_back({reach, "reach of the windows"});
   }
   finding.tables = {
       {"The longest tested length up to which every tested one is answered. The Transformer keeps all it "
@@ -174,11 +175,15 @@ std::vector<std::string> protocol(const ProbeSettings& settings, const ProbeText
       text.row,
       fmt::format(
           "Every row of a training is fresh. Training scores the answers only, keeps the weights that did "
-          "best on validation rows, and ends at {:.1f}% of those{}; of the learning rates {} each model's best "
-          "counts. The test has other rows. An answer is right when the likeliest of all bytes is it.",
-          100 * settings.stop_at,
+          "best on validation rows, and ends {}{}; of the learning rates {}{} each model's best counts. The test has "
+          "other rows. An answer is right when the likeliest of all bytes is it.",
+          settings.stop_at > 0 ? fmt::format("at {:.1f}% of those", 100 * settings.stop_at)
+                               : fmt::format("after {} steps", count_of(settings.train.steps)),
           settings.patience > 0 ? fmt::format(", or after {} steps without a better score", settings.patience) : "",
-          fmt::join(settings.learning_rates, ", ")),
+          fmt::join(settings.learning_rates, ", "),
+          settings.baseline_rates.empty()
+              ? ""
+              : fmt::format(" (Transformer and Mamba: {})", fmt::join(settings.baseline_rates, ", "))),
       "PMNet, No Recurrence is the trained PMNet with the recurrence of its memory switched off in the test. Window "
       "only is PMNet trained without memory modules. Transformer and Mamba have PMNet's number of parameters "
       "within 2%. Two kinds of controls decide whether there is a verdict: the Transformer must answer the easiest "

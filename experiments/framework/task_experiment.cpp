@@ -56,8 +56,8 @@ TaskTraining::Evaluation evaluate_stage(const LanguageModel& model, const TaskSe
 json test(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course, int64_t seed,
           PartContext& context) {
   // Of several learning rates, the one whose training did best on its validation rows.
-  double best_rate = settings.learning_rates.front(), best_score = -1;
-  for (const double rate : settings.learning_rates) {
+  double best_rate = settings.rates_of(candidate).front(), best_score = -1;
+  for (const double rate : settings.rates_of(candidate)) {
     const json& training = context.result_of(train_part_name(settings, candidate, course, rate, seed));
     if (const double score = number_of(training.at("best_score")); score > best_score)
       best_rate = rate, best_score = score;
@@ -99,7 +99,7 @@ const CandidateSpec& TaskPlan::find(const std::string& name) const {
 
 std::string train_part_name(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course,
                             double learning_rate, int64_t seed) {
-  const bool several = settings.learning_rates.size() > 1;
+  const bool several = settings.rates_of(candidate).size() > 1;
   return fmt::format("train {}{}{}, seed {}", candidate.training, suffix(course),
                      several ? fmt::format(", lr {}", learning_rate) : "", seed);
 }
@@ -174,9 +174,9 @@ std::vector<Part> TaskExperiment::parts() {
   const TaskPlan plan = this->plan();
   std::vector<Part> parts;
   for (const Course& course : plan.courses)
-    for (int64_t seed = 1; seed <= task_settings().seeds; ++seed) {
+    for (const int64_t seed : task_settings().seed_numbers()) {
       for (const CandidateSpec& candidate : plan.candidates)
-        for (const double rate : task_settings().learning_rates)
+        for (const double rate : task_settings().rates_of(candidate))
           if (candidate.trains()) parts.push_back(train_part(candidate, course, rate, seed));
       for (const CandidateSpec& candidate : plan.candidates) parts.push_back(test_part(candidate, course, seed));
     }

@@ -58,7 +58,7 @@ double TaskResults::best_rate(const CandidateSpec& candidate, const Course& cour
 std::vector<double> TaskResults::tested(const CandidateSpec& candidate, const Course& course, const TaskCell& cell,
                                         const std::string& measure) const {
   std::vector<double> values;
-  for (int64_t seed = 1; seed <= settings_.seeds; ++seed)
+  for (const int64_t seed : settings_.seed_numbers())
     if (const json* found = find_cell(results_.at(test_part_name(candidate, course, seed)), cell))
       values.push_back(number_of(found->at(measure)));
   return values;
@@ -67,7 +67,7 @@ std::vector<double> TaskResults::tested(const CandidateSpec& candidate, const Co
 std::vector<double> TaskResults::trained(const CandidateSpec& candidate, const Course& course,
                                          const std::string& measure) const {
   std::vector<double> values;
-  for (int64_t seed = 1; seed <= settings_.seeds; ++seed) {
+  for (const int64_t seed : settings_.seed_numbers()) {
     const double rate = best_rate(candidate, course, seed);
     values.push_back(number_of(results_.at(train_part_name(settings_, candidate, course, rate, seed)).at(measure)));
   }
@@ -148,7 +148,7 @@ Table TaskResults::cell_table() const {
   Table table({"course", "model", "seed", "load", "length", "accuracy", "row accuracy", "loss"});
   for (const Course& course : plan_.courses)
     for (const CandidateSpec& candidate : plan_.candidates)
-      for (int64_t seed = 1; seed <= settings_.seeds; ++seed)
+      for (const int64_t seed : settings_.seed_numbers())
         for (const json& cell : results_.at(test_part_name(candidate, course, seed)).at("cells"))
           table.add_row({course.name, candidate.title, std::to_string(seed), cell.at("load").dump(),
                          cell.at("length").dump(), fmt::format("{:.6f}", number_of(cell.at("accuracy"))),
@@ -162,8 +162,8 @@ NamedTable TaskResults::training_table() const {
                "median norm", "largest norm", "skipped", "loss at the end", "batches"});
   for (const Course& course : plan_.courses)
     for (const CandidateSpec& candidate : plan_.candidates)
-      for (int64_t seed = 1; candidate.trains() && seed <= settings_.seeds; ++seed)
-        for (const double rate : settings_.learning_rates) {
+      for (const int64_t seed : candidate.trains() ? settings_.seed_numbers() : std::vector<int64_t>())
+        for (const double rate : settings_.rates_of(candidate)) {
           const json& result = results_.at(train_part_name(settings_, candidate, course, rate, seed));
           const auto number = [&](const char* measure) { return fmt::format("{:.4g}", number_of(result.at(measure))); };
           table.add_row({candidate.title, course.name, std::to_string(seed), fmt::format("{}", rate),
@@ -193,7 +193,7 @@ std::vector<LineChart> TaskResults::training_charts(const fs::path& folder, cons
   for (const CandidateSpec& candidate : plan_.candidates) {
     if (!candidate.trains()) continue;
     std::vector<MetricSeries> seeds;
-    for (int64_t seed = 1; seed <= settings_.seeds; ++seed) {
+    for (const int64_t seed : settings_.seed_numbers()) {
       const std::string part = train_part_name(settings_, candidate, course, best_rate(candidate, course, seed), seed);
       seeds.push_back(read_metrics((folder / "parts" / folder_name(part) / "metrics.jsonl").string()));
     }

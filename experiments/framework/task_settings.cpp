@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/error.h"
 #include "config/presets.h"
@@ -101,6 +102,8 @@ CandidateSpec TrainingSettings::candidate(CandidateKind kind, int64_t limit) con
 
 void TaskSettings::list_fields(SettingsTable& table) {
   TrainingSettings::list_fields(table);
+  table.add("first_seed", &first_seed, "Seed of the first training; the others have the next ones", kPositive);
+  table.add("baseline_lr", &baseline_rates, "As lr, for Transformer and Mamba; empty: lr", kAboveZero);
   table.add("samples", &samples, "Rows per cell and seed in tests", kPositive);
   table.add("test_bytes", &test_bytes, "Bytes of all rows of a cell in tests at most; 0: no limit", kNotNegative);
   table.add("validation_samples", &validation_samples, "Rows per cell in the evaluations of a training", kPositive);
@@ -133,6 +136,17 @@ std::vector<std::string> TaskSettings::problems() {
     require(found, train.accumulation < 1 || rows % train.accumulation == 0,
             fmt::format("stage_batch has {}; accumulation, {}, must divide it", rows, train.accumulation));
   return found;
+}
+
+std::vector<int64_t> TaskSettings::seed_numbers() const {
+  std::vector<int64_t> list(static_cast<size_t>(seeds));
+  std::iota(list.begin(), list.end(), first_seed);
+  return list;
+}
+
+const std::vector<double>& TaskSettings::rates_of(const CandidateSpec& candidate) const {
+  const bool is_baseline = !std::holds_alternative<PmnetConfig>(candidate.config);
+  return is_baseline && !baseline_rates.empty() ? baseline_rates : learning_rates;
 }
 
 std::vector<TaskStage> TaskSettings::stages_to(const TaskStage& last) const {

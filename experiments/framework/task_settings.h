@@ -37,13 +37,15 @@ struct TrainingSettings : Settings {
 
 // Of experiments on synthetic tasks.
 struct TaskSettings : TrainingSettings {
-  int64_t samples = 64;              // rows per cell and seed, in tests
-  int64_t test_bytes = 0;            // of a cell, in tests: fewer rows of long ones; 0: no limit
-  int64_t validation_samples = 64;   // rows per cell, in the evaluations of a training
-  int64_t training_rows = 0;         // different ones; 0: every row is fresh
-  std::vector<int64_t> stages;       // of the curriculum: largest lengths before the last stage, ascending
-  std::vector<int64_t> stage_loads;  // largest load of each stage, the last included; empty: all loads in every one
-  std::vector<double> stage_rates;   // of each stage, the last included: factors of the learning rate; empty: 1
+  int64_t first_seed = 1;              // the trainings have this seed and those after it
+  std::vector<double> baseline_rates;  // learning rates of Transformer and Mamba; empty: those of PMNet
+  int64_t samples = 64;                // rows per cell and seed, in tests
+  int64_t test_bytes = 0;              // of a cell, in tests: fewer rows of long ones; 0: no limit
+  int64_t validation_samples = 64;     // rows per cell, in the evaluations of a training
+  int64_t training_rows = 0;           // different ones; 0: every row is fresh
+  std::vector<int64_t> stages;         // of the curriculum: largest lengths before the last stage, ascending
+  std::vector<int64_t> stage_loads;    // largest load of each stage, the last included; empty: all loads in every one
+  std::vector<double> stage_rates;     // of each stage, the last included: factors of the learning rate; empty: 1
   int64_t stage_decay = 0;  // steps after which a stage's learning rate is half of what it began with; 0: never
   std::vector<int64_t> stage_batch;  // likewise: samples per step; empty: `batch`
   double advance_at = 0.9;           // accuracy on a stage's hardest rows that begins the next
@@ -52,6 +54,8 @@ struct TaskSettings : TrainingSettings {
 
   void list_fields(SettingsTable& table) override;
   std::vector<std::string> problems() override;
+  std::vector<int64_t> seed_numbers() const;
+  const std::vector<double>& rates_of(const CandidateSpec& candidate) const;
   // The stages up to `last`, whose lengths and loads are those asked for.
   std::vector<TaskStage> stages_to(const TaskStage& last) const;
   // Rows of a cell in tests.

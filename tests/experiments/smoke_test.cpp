@@ -136,9 +136,13 @@ TEST(Smoke, StabilityRunsInAllVariants) {
 TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
   const TemporaryFolder folder;
   const fs::path out = folder / "out";
-  const ExperimentSummary summary = run_smoke(
-      "mqar", out,
-      {{"candidates", {"pmnet"}}, {"zoology_pairs", {}}, {"steps", {"60"}}, {"lr", {"1e-9", "3e-3"}}, {"most", {"8"}}});
+  const ExperimentSummary summary = run_smoke("mqar", out,
+                                              {{"candidates", {"pmnet", "mamba"}},
+                                               {"zoology_pairs", {}},
+                                               {"steps", {"60"}},
+                                               {"lr", {"1e-9", "3e-3"}},
+                                               {"baseline_lr", {"1e-3"}},
+                                               {"most", {"8"}}});
   ASSERT_TRUE(summary.finished);
   const json slow = result_in(out, "train pmnet, lr 1e-09, seed 1"),
              fast = result_in(out, "train pmnet, lr 0.003, seed 1");
@@ -146,6 +150,27 @@ TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
   ASSERT_GT(fast.at("best_score").get<double>(), slow.at("best_score").get<double>());
   EXPECT_EQ(result_in(out, "test pmnet, seed 1").at("learning_rate"), 3e-3);
   EXPECT_EQ(result_in(out, "test pmnet without recurrence, seed 1").at("learning_rate"), 3e-3);
+  EXPECT_EQ(result_in(out, "test mamba, seed 1").at("learning_rate"), 1e-3) << "a baseline has rates of its own";
+}
+
+TEST(TaskExperimentTest, SeedsCanBeginLater) {
+  const TemporaryFolder folder;
+  const auto run = [&](const std::string& first, const std::string& count) {
+    const ExperimentSummary summary = run_smoke("mqar", folder / first,
+                                                {{"candidates", {"pmnet"}},
+                                                 {"zoology_pairs", {}},
+                                                 {"samples", {"8"}},
+                                                 {"steps", {"2"}},
+                                                 {"first_seed", {first}},
+                                                 {"seeds", {count}}});
+    EXPECT_TRUE(summary.finished);
+  };
+  run("1", "2");
+  run("2", "2");
+  EXPECT_EQ(result_in(folder / "1", "test pmnet, seed 2"), result_in(folder / "2", "test pmnet, seed 2"));
+  EXPECT_NE(result_in(folder / "2", "train pmnet, seed 2").at("batch_hash"),
+            result_in(folder / "2", "train pmnet, seed 3").at("batch_hash"));
+  EXPECT_FALSE(fs::exists(folder / "2" / "parts" / "train-pmnet-seed-1"));
 }
 
 TEST(TaskExperimentTest, ATrainingThatDoesNotImproveEndsEarly) {
