@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -27,21 +28,28 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-// Repeats `work`, which handles `bytes` bytes, and gives the median rate. What is done in between is not timed.
-double median_rate(const BenchCase& c, double bytes, const std::function<void()>& work,
+struct Rates {
+  double per_second = 0, per_cpu_second = 0;
+};
+
+// Repeats `work`, which handles `bytes` bytes, and gives the median rates. What is done in between is not timed.
+Rates median_rates(const BenchCase& c, double bytes, const std::function<void()>& work,
                    const std::function<void()>& between = {}) {
   using Clock = std::chrono::steady_clock;
   work();  // warm-up
-  std::vector<double> rates;
+  std::vector<double> rates, cpu_rates;
   const auto start = Clock::now();
   while (static_cast<int64_t>(rates.size()) < c.iterations ||
          std::chrono::duration<double>(Clock::now() - start).count() < c.seconds) {
     const auto begin = Clock::now();
+    const std::clock_t cpu_begin = std::clock();
     work();
+    const double cpu_ticks = std::max(1.0, static_cast<double>(std::clock() - cpu_begin));
     rates.push_back(bytes / std::chrono::duration<double>(Clock::now() - begin).count());
+    cpu_rates.push_back(bytes * CLOCKS_PER_SEC / cpu_ticks);
     if (between) between();
   }
-  return median(std::move(rates));
+  return {median(std::move(rates)), median(std::move(cpu_rates))};
 }
 
 Tensor random_bytes(int64_t batch, int64_t length) {
@@ -49,7 +57,7 @@ Tensor random_bytes(int64_t batch, int64_t length) {
   return at::randint(0, 254, {batch, length}, generator, at::kLong);
 }
 
-double train_rate(const BenchCase& c, LanguageModel& model) {
+Rates train_rates(const BenchCase& c, LanguageModel& model) {
   model.require_gradients(true);
   const auto parameters = model.named_parameters();
   SampleParallel samples(model);
@@ -58,22 +66,22 @@ double train_rate(const BenchCase& c, LanguageModel& model) {
   options.forward.training = true;
   options.chunk = c.chunk;
   options.scale = 1.0 / static_cast<double>(ids.numel());
-  return median_rate(c, static_cast<double>(ids.numel()), [&] {
+  return median_rates(c, static_cast<double>(ids.numel()), [&] {
     for (auto [name, p] : parameters) p.mutable_grad() = Tensor();
     samples.loss_and_gradients({ids, next_byte_targets(ids)}, options);
     ++options.forward.dropout.step;
   });
 }
 
-double forward_rate(const BenchCase& c, const LanguageModel& model) {
+Rates forward_rates(const BenchCase& c, const LanguageModel& model) {
   const Tensor ids = random_bytes(c.batch, c.context);
   at::NoGradGuard no_grad;
-  return median_rate(c, static_cast<double>(ids.numel()), [&] { model.hidden(ids, nullptr, {}, nullptr); });
+  return median_rates(c, static_cast<double>(ids.numel()), [&] { model.hidden(ids, nullptr, {}, nullptr); });
 }
 
-double prefill_rate(const BenchCase& c, const std::shared_ptr<const Engine>& engine) {
+Rates prefill_rates(const BenchCase& c, const std::shared_ptr<const Engine>& engine) {
   const Tensor ids = random_bytes(c.batch, c.context);
-  return median_rate(c, static_cast<double>(ids.numel()), [&] { Session(engine, c.batch).read(ids); });
+  return median_rates(c, static_cast<double>(ids.numel()), [&] { Session(engine, c.batch).read(ids); });
 }
 
 // In turns with reading a buffer as large as the weights: how fast memory answers changes within seconds.
@@ -88,8 +96,10 @@ BenchResult decode(const BenchCase& c, const std::shared_ptr<const Engine>& engi
   BenchResult result;
   result.peak_bytes = peak_memory_bytes();  // before there is a second buffer
   ReadRate read_rate(weight_bytes(config_of(c), c.weights));
-  result.bytes_per_second =
-      median_rate(c, static_cast<double>(kSteps * c.batch), steps, /*between=*/[&] { read_rate.take_turn(); });
+  const Rates rates =
+      median_rates(c, static_cast<double>(kSteps * c.batch), steps, /*between=*/[&] { read_rate.take_turn(); });
+  result.bytes_per_second = rates.per_second;
+  result.bytes_per_cpu_second = rates.per_cpu_second;
   result.read_bytes_per_second = read_rate.best();
   return result;
 }
@@ -111,6 +121,7 @@ const std::vector<Field<BenchResult>>& result_fields() {
   static const std::vector<Field<BenchResult>> fields = {
       {"bytes_per_second", &R::bytes_per_second, "Median over the iterations"},
       {"peak_bytes", &R::peak_bytes, "Peak memory of the process"},
+      {"bytes_per_cpu_second", &R::bytes_per_cpu_second, "The same by CPU time of all threads"},
       {"gemm_flops", &R::gemm_flops, "The larger of the two below"},
       {"cube_flops", &R::cube_flops, "Matrix product of 2,048 cubed"},
       {"shape_flops", &R::shape_flops, "Matrix products in the model's shapes"},
@@ -137,17 +148,20 @@ BenchResult run_case(const BenchCase& c) {
                                                                : ops::Implementation::kFast);
     std::unique_ptr<LanguageModel> model = make_model(config_of(c));
     model->initialize(kSeed);
+    Rates rates;
     if (c.what == "train") {
-      result.bytes_per_second = train_rate(c, *model);
+      rates = train_rates(c, *model);
     } else if (c.what == "forward") {
-      result.bytes_per_second = forward_rate(c, *model);
+      rates = forward_rates(c, *model);
     } else if (c.what == "prefill") {
-      result.bytes_per_second = prefill_rate(c, make_engine(*model));
+      rates = prefill_rates(c, make_engine(*model));
     } else if (c.what == "decode") {
       return decode(c, make_engine(EngineWeights(std::move(model), parse_weight_type(c.weights))));
     } else {
       fail("unknown measurement '{}'; expected train, forward, prefill or decode", c.what);
     }
+    result.bytes_per_second = rates.per_second;
+    result.bytes_per_cpu_second = rates.per_cpu_second;
   }
   result.peak_bytes = peak_memory_bytes();
   return result;

@@ -23,8 +23,9 @@ struct BenchCase {
 };
 
 struct BenchResult {
-  double bytes_per_second = 0;  // median over the iterations
-  int64_t peak_bytes = 0;       // of the whole process
+  double bytes_per_second = 0;      // median over the iterations
+  int64_t peak_bytes = 0;           // of the whole process
+  double bytes_per_cpu_second = 0;  // of all threads; says more where other programs run beside it
   // Of a `limits` case, and the last one of `decode` too:
   double gemm_flops = 0;   // the larger of the two below
   double cube_flops = 0;   // 2,048 x 2,048 x 2,048

@@ -1,4 +1,4 @@
-// The public interface, used as a program outside the tree would use it: only <pmnet/pmnet.h> is included.
+// The public interface, used as a program outside the tree would use it: of ours only <pmnet/pmnet.h> and test helpers.
 #include <gtest/gtest.h>
 #include <pmnet/pmnet.h>
 
@@ -7,6 +7,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/subprocess.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -117,6 +118,18 @@ TEST(ApiSession, GenerationIsRepeatableAndStops) {
   EXPECT_EQ(b.generate(options, [&](std::string_view) { return ++calls < 3; }), pmnet::GenerateStop::kReceiver);
   EXPECT_EQ(calls, 3);
   EXPECT_NE(message_of([&] { a.generate({.temperature = -1}); }), "no UserError");
+}
+
+TEST(ApiSession, GeneratesTheBytesOfTheProgram) {
+  const pmnet::TemporaryFolder folder;
+  const pmnet::Model model = pmnet::Model::create("tiny", 1);
+  model.save(folder.path() / "m");
+  pmnet::Session session(model);
+  session.feed(kText);
+  const pmnet::ChildResult program = pmnet::run_child(
+      {PMNET_PROGRAM, "generate", folder.path() / "m", kText, "--seed", "5", "--max-bytes", "40", "--raw"});
+  ASSERT_TRUE(program.succeeded());
+  EXPECT_EQ(program.output, session.generate({.seed = 5, .max_bytes = 40}));
 }
 
 TEST(ApiSession, SeveralThreadsReadOneModel) {

@@ -1,5 +1,6 @@
-"""The code of docs/how-to/use-from-python.md runs as it is written."""
+"""The code of docs/how-to/use-from-python.md and the notebooks runs as it is written."""
 
+import json
 import pathlib
 import re
 
@@ -25,10 +26,13 @@ def test_the_page_for_python(tiny_model, tmp_path, monkeypatch):
     assert pmnet.load("copy").hash == tiny_model.hash
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("notebook", sorted((ROOT / "examples" / "python").glob("*.ipynb")), ids=lambda f: f.name)
-def test_notebooks(notebook, tmp_path):
-    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
-    pytest.importorskip("ipykernel")
-    cells = nbformat.read(notebook, as_version=4)
-    nbclient.NotebookClient(cells, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+def test_notebooks(notebook, tmp_path, monkeypatch):
+    """The cells are plain Python, so they run without Jupyter."""
+    pytest.importorskip("transformers")
+    cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) >= 4
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for number, cell in enumerate(cells):
+        exec(compile("".join(cell["source"]), f"{notebook.name}, cell {number}", "exec"), names)

@@ -77,11 +77,16 @@ def test_ten_steps_of_adamw(folder):
         optimizer.zero_grad()
 
 
+@pytest.mark.parametrize("folder", PMNET_FIXTURES, ids=lambda folder: folder.name)
+def test_round_trip(folder, tmp_path):
+    load(folder).save_pretrained(tmp_path)
+    check(load(tmp_path), read_tensors(folder / "expected.safetensors"))
+
+
 def test_round_trip_and_the_engine(tmp_path):
     folder = FIXTURES / "base"
     expected = read_tensors(folder / "expected.safetensors")
     load(folder).save_pretrained(tmp_path)
-    check(load(tmp_path), expected)
     check(transformers.AutoModelForCausalLM.from_pretrained(tmp_path), expected)
     ids = expected["input_ids"]
     logits = pmnet.Session(pmnet.load(tmp_path), batch=ids.shape[0])._stream.feed(ids)  # begins with BOS
@@ -92,20 +97,58 @@ def test_round_trip_and_the_engine(tmp_path):
         )
 
 
-def test_published_configuration():
-    """The keys and values of the authors' config.json."""
-    config = pmnet.PMNetConfig(
-        hidden_size=512,
-        intermediate_size=1024,
-        num_attention_heads=12,
-        num_key_value_heads=12,
-        memory_size=512,
-        attention_dropout=0.1,
-    )
+# What the authors' published config.json says.
+PUBLISHED = {
+    "architectures": ["PMNetForCausalLM"],
+    "auto_map": {
+        "AutoConfig": "configuration_pmnet.PMNetConfig",
+        "AutoModelForCausalLM": "modeling_pmnet.PMNetForCausalLM",
+    },
+    "model_type": "PMNet",
+    "dtype": "float32",
+    "transformers_version": "4.57.6",
+    "vocab_size": 384,
+    "hidden_size": 512,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 12,
+    "num_attention_heads": 12,
+    "num_key_value_heads": 12,
+    "head_dim": 64,
+    "hidden_act": "silu",
+    "memory_size": 512,
+    "num_memory": 4,
+    "num_memory_read_heads": 4,
+    "memory_write_period": 3,
+    "memory_cumsum": True,
+    "max_position_embeddings": 40960,
+    "rope_theta": 1000000,
+    "rope_scaling": None,
+    "rms_norm_eps": 1e-06,
+    "use_sliding_window": True,
+    "sliding_window": 128,
+    "max_window_layers": 0,
+    "layer_types": ["sliding_attention"] * 12,
+    "attention_bias": False,
+    "attention_dropout": 0.1,
+    "initializer_range": 0.02,
+    "tie_word_embeddings": True,
+    "use_cache": False,
+    "bos_token_id": 254,
+    "eos_token_id": 255,
+}
+
+
+def test_published_configuration(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(PUBLISHED))
+    config = pmnet.PMNetConfig.from_pretrained(tmp_path)
     with torch.device("meta"):
         model = pmnet.PMNetForCausalLM(config)
     assert sum(p.numel() for p in {id(p): p for p in model.parameters()}.values()) == 118_970_368
-    assert json.loads(config.to_json_string())["tie_word_embeddings"] is True
+    assert model.config.window_of(11) == 128
+    written = json.loads(config.to_json_string())
+    own = ("architectures", "auto_map", "dtype", "torch_dtype", "transformers_version", "rope_scaling")
+    for key, value in PUBLISHED.items():
+        assert key in own or written[key] == value, key
     with pytest.raises(ValueError, match="hidden_act"):
         pmnet.PMNetConfig(hidden_act="gelu")
 
@@ -235,10 +278,10 @@ def test_folders_of_the_program_load_with_their_own_code(tiny_model, tmp_path, w
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ops", ["auto", "composite"])
-def test_compiled(ops):
-    folder = FIXTURES / "base"
-    expected = read_tensors(folder / "expected.safetensors")
-    check(torch.compile(load(folder, ops), fullgraph=True), expected)
+@pytest.mark.parametrize("folder", PMNET_FIXTURES, ids=lambda folder: folder.name)
+def test_compiled(folder, ops):
+    torch.compiler.reset()
+    check(torch.compile(load(folder, ops), fullgraph=True), read_tensors(folder / "expected.safetensors"))
 
 
 @pytest.mark.slow
@@ -269,3 +312,27 @@ def test_trainer(tmp_path):
     trainer.train()
     losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.slow
+def test_accelerate():
+    """A loop of accelerate gives the losses of a plain one."""
+    accelerate = pytest.importorskip("accelerate")
+    ids = read_tensors(FIXTURES / "base" / "expected.safetensors")["input_ids"]
+
+    def losses(prepare, backward):
+        model = load(FIXTURES / "base").train()
+        model, optimizer = prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
+        found = []
+        for _ in range(3):
+            loss = model(ids, labels=ids).loss
+            backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            found.append(loss.item())
+        return found
+
+    accelerator = accelerate.Accelerator(cpu=True)
+    expected = losses(lambda *parts: parts, torch.Tensor.backward)
+    assert losses(accelerator.prepare, accelerator.backward) == pytest.approx(expected, rel=1e-6)
+    assert expected[-1] < expected[0]

@@ -56,25 +56,29 @@ def test_exported_files_are_those_of_the_package(tiny_model, tmp_path):
         assert (tmp_path / "m" / name).read_bytes() == (hub / name).read_bytes()
 
 
-OLDER_TRANSFORMERS = (
-    "transformers==4.57.6",
-    "huggingface_hub==0.36.2",
-    "tokenizers==0.22.1",
-    "requests",
-    "urllib3",
-    "certifi",
-    "charset-normalizer",
-    "idna",
-)
+def run_beside(folder, requirements, tests):
+    """Runs tests in an environment on top of this one with more packages. They must not skip anything."""
+    pytest.importorskip("transformers")
+    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "below.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
+    if subprocess.run([str(python), "-m", "pip", "install", "-q", *requirements]).returncode != 0:
+        pytest.skip(f"pip could not install {' '.join(requirements)}")
+    command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    result = subprocess.run(command, cwd=HERE, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "skipped" not in result.stdout.splitlines()[-1], result.stdout
 
 
 @pytest.mark.slow
 def test_older_transformers(tmp_path):
-    """The tests of test_hf.py with the oldest version that is supported, installed beside."""
-    pytest.importorskip("transformers")
-    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path), *OLDER_TRANSFORMERS]
-    if subprocess.run(install).returncode != 0:
-        pytest.skip("pip could not install transformers 4.57")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", str(HERE / "test_hf.py")]
-    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": path})
+    """The oldest version that is supported, with Trainer and accelerate."""
+    tests = ["test_hf.py", "-k", "not compiled and not exported"]
+    run_beside(tmp_path / "venv", ["transformers==4.57.6", "accelerate"], tests)
+
+
+@pytest.mark.slow
+def test_trainer_accelerate_and_lm_eval(tmp_path):
+    tests = ["test_hf.py::test_trainer", "test_hf.py::test_accelerate", "test_jobs.py::test_lm_eval_model"]
+    run_beside(tmp_path / "venv", ["accelerate", "lm_eval>=0.4.9"], tests)

@@ -71,9 +71,29 @@ class _Kernels:
 _kernels = _Kernels()
 
 
-def _namespace(*tensors: Optional[Tensor]) -> Any:
+def _check(name: str, floats: Sequence[Optional[Tensor]], integers: Sequence[Optional[Tensor]]) -> None:
+    """Tensors of the right kind, on one device: plain PyTorch would take integers, or fail further inside."""
+    device = None
+    for x in (*floats, *integers):
+        if x is None:
+            continue
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: an argument is a {type(x).__name__}; expected a tensor")
+        if device is not None and x.device != device:
+            raise ValueError(f"{name}: arguments lie on {device} and on {x.device}; expected one device")
+        device = x.device
+    for x in floats:
+        if x is not None and not x.is_floating_point():
+            raise TypeError(f"{name}: an argument has type {x.dtype}; expected a floating-point type")
+    for x in integers:
+        if x is not None and x.dtype not in (torch.int64, torch.int32):
+            raise TypeError(f"{name}: an argument has type {x.dtype}; expected int64, or int32 for turns")
+
+
+def _namespace(name: str, floats: Sequence[Optional[Tensor]], integers: Sequence[Optional[Tensor]] = ()) -> Any:
     """Where the operation is: torch.ops.pmnet, torch.ops.pmnet_py or `composite`."""
-    for x in tensors:
+    _check(name, floats, integers)
+    for x in floats:
         if x is not None and (x.dtype != torch.float32 or x.device.type != "cpu"):
             return composite
     if torch.is_autocast_enabled("cpu"):
@@ -82,24 +102,24 @@ def _namespace(*tensors: Optional[Tensor]) -> Any:
         return torch.ops.pmnet_py
     if torch._C._are_functorch_transforms_active():
         return composite
-    if any(x is not None and type(x) not in _PLAIN for x in tensors):  # fake tensors and the like
+    if any(x is not None and type(x) not in _PLAIN for x in floats):  # fake tensors and the like
         return torch.ops.pmnet_py
     return _kernels
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    return _namespace(x, weight).rms_norm(x, weight, eps)
+    return _namespace("rms_norm", (x, weight)).rms_norm(x, weight, eps)
 
 
 def rms_norm_linear(
     x: Tensor, norm_weight: Tensor, eps: float, weights: Sequence[Tensor], biases: Sequence[Tensor] = ()
 ) -> list[Tensor]:
-    where = _namespace(x, norm_weight, *weights, *biases)
+    where = _namespace("rms_norm_linear", (x, norm_weight, *weights, *biases))
     return where.rms_norm_linear(x, norm_weight, eps, list(weights), list(biases))
 
 
 def rotary(x: Tensor, weight: Optional[Tensor], cos: Tensor, sin: Tensor, eps: float) -> Tensor:
-    return _namespace(x, weight, cos, sin).rotary(x, weight, cos, sin, eps)
+    return _namespace("rotary", (x, weight, cos, sin)).rotary(x, weight, cos, sin, eps)
 
 
 def window_attention(
@@ -113,16 +133,16 @@ def window_attention(
     row_keys: Optional[Tensor] = None,
     positions: Optional[Tensor] = None,
 ) -> Tensor:
-    where = _namespace(q, k, v)
+    where = _namespace("window_attention", (q, k, v), (first_key, row_keys, positions))
     return where.window_attention(q, k, v, first_key, window, scale, dropout, row_keys, positions)
 
 
 def swiglu(gate: Tensor, up: Tensor) -> Tensor:
-    return _namespace(gate, up).swiglu(gate, up)
+    return _namespace("swiglu", (gate, up)).swiglu(gate, up)
 
 
 def swiglu_linear(gate: Tensor, up: Tensor, weight: Tensor, bias: Optional[Tensor] = None) -> Tensor:
-    return _namespace(gate, up, weight, bias).swiglu_linear(gate, up, weight, bias)
+    return _namespace("swiglu_linear", (gate, up, weight, bias)).swiglu_linear(gate, up, weight, bias)
 
 
 def circle_features(
@@ -132,15 +152,17 @@ def circle_features(
     group: Tensor,
     unconstrained: bool = False,
 ) -> Tensor:
-    return _namespace(angle, anchors).circle_features(turns, angle, anchors, group, unconstrained)
+    where = _namespace("circle_features", (angle, anchors), (turns, group))
+    return where.circle_features(turns, angle, anchors, group, unconstrained)
 
 
 def phase_attention(query: Tensor, features: Tensor, w_k: Tensor, b_k: Tensor, num_heads: int) -> Tensor:
-    return _namespace(query, features, w_k, b_k).phase_attention(query, features, w_k, b_k, num_heads)
+    where = _namespace("phase_attention", (query, features, w_k, b_k))
+    return where.phase_attention(query, features, w_k, b_k, num_heads)
 
 
 def phase_values(weights: Tensor, features: Tensor, w_v: Tensor, b_v: Tensor) -> Tensor:
-    return _namespace(weights, features, w_v, b_v).phase_values(weights, features, w_v, b_v)
+    return _namespace("phase_values", (weights, features, w_v, b_v)).phase_values(weights, features, w_v, b_v)
 
 
 def segmented_scan(
@@ -155,20 +177,22 @@ def segmented_scan(
     grad_scale: Optional[Tensor] = None,
     unconstrained: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    where = composite if unconstrained else _namespace(weights, update, path_angle, initial_angle, grad_scale)
+    floats = (weights, update, path_angle, initial_angle, grad_scale)
+    where = _namespace("segmented_scan", floats, (group, path_turns, initial_turns))
+    where = composite if unconstrained else where
     inputs = (weights, update, group, num_groups, path_turns, path_angle, initial_turns, initial_angle, grad_scale)
     out = where.segmented_scan(*inputs, unconstrained)
     return (out[2], out[0], out[3], out[1]) if where is torch.ops.pmnet_py else out
 
 
 def cross_entropy(hidden: Tensor, weight: Tensor, targets: Tensor) -> Tensor:
-    return _namespace(hidden, weight).cross_entropy(hidden, weight, targets)
+    return _namespace("cross_entropy", (hidden, weight), (targets,)).cross_entropy(hidden, weight, targets)
 
 
 def causal_conv(
     x: Tensor, weight: Tensor, bias: Optional[Tensor] = None, past: Optional[Tensor] = None
 ) -> Tensor:
-    return _namespace(x, weight, bias, past).causal_conv(x, weight, bias, past)
+    return _namespace("causal_conv", (x, weight, bias, past)).causal_conv(x, weight, bias, past)
 
 
 def selective_scan(
@@ -181,7 +205,8 @@ def selective_scan(
     z: Tensor,
     initial: Optional[Tensor] = None,
 ) -> tuple[Tensor, Tensor]:
-    return _namespace(u, delta, a, b, c, d, z, initial).selective_scan(u, delta, a, b, c, d, z, initial)
+    inputs = (u, delta, a, b, c, d, z, initial)
+    return _namespace("selective_scan", inputs).selective_scan(*inputs)
 
 
 for _name in OPS:
