@@ -59,7 +59,7 @@ double train_rate(const BenchCase& c, LanguageModel& model) {
   options.chunk = c.chunk;
   options.scale = 1.0 / static_cast<double>(ids.numel());
   return median_rate(c, static_cast<double>(ids.numel()), [&] {
-    for (auto [name, p] : parameters) p.mutable_grad() = Tensor();
+    for (const auto& [name, p] : parameters) p.mutable_grad() = Tensor();
     samples.loss_and_gradients({ids, next_byte_targets(ids)}, options);
     ++options.forward.dropout.step;
   });
