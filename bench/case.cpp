@@ -67,7 +67,7 @@ Rates train_rates(const BenchCase& c, LanguageModel& model) {
   options.chunk = c.chunk;
   options.scale = 1.0 / static_cast<double>(ids.numel());
   return median_rates(c, static_cast<double>(ids.numel()), [&] {
-    for (auto [name, p] : parameters) p.mutable_grad() = Tensor();
+    for (const auto& [name, p] : parameters) p.mutable_grad() = Tensor();
     samples.loss_and_gradients({ids, next_byte_targets(ids)}, options);
     ++options.forward.dropout.step;
   });

@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "eval/routing.h"
 #include "eval/scorer.h"
-#include "experiments/framework/registry.h"
 
 namespace pmnet {
 
@@ -21,9 +20,7 @@ constexpr uint64_t kBookSeed = 4;  // of the synthetic stories
 }  // namespace
 
 void AnchorsSettings::list_fields(SettingsTable& table) {
-  Settings::list_fields(table);
-  list_given_models(table, models, compare_recipe);
-  books.list_fields(table, "text");
+  ReadingSettings::list_fields(table);
   table.add("routing_bytes", &routing_bytes, "Bytes of each document whose routes are counted", from_to(2, 1e15));
 }
 
@@ -37,7 +34,7 @@ std::vector<std::string> AnchorsSettings::problems() {
 }
 
 CandidateSpec AnchorsSettings::pmnet() const {
-  for (const CandidateSpec& candidate : given_candidates(models, compare_recipe))
+  for (const CandidateSpec& candidate : given_candidates())
     if (has_memory(candidate.config)) return candidate;
   fail("anchors: none of the models is a PMNet with memory; give one with --model LABEL=DIR");
 }
@@ -102,7 +99,5 @@ json AnchorsExperiment::count_routes(PartContext& context) const {
     levels.push_back({{"tokens", level.tokens()}, {"entropy", level.entropy()}, {"change_rate", level.change_rate()}});
   return levels;
 }
-
-std::unique_ptr<Experiment> make_anchors_experiment() { return std::make_unique<AnchorsExperiment>(); }
 
 }  // namespace pmnet

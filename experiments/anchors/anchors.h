@@ -5,15 +5,10 @@
 #include <vector>
 
 #include "experiments/framework/candidates.h"
-#include "experiments/framework/settings.h"
-#include "experiments/framework/texts.h"
 
 namespace pmnet {
 
-struct AnchorsSettings : Settings {
-  std::vector<std::string> models;
-  std::string compare_recipe = "cpu";
-  BookSettings books;
+struct AnchorsSettings : ReadingSettings {
   int64_t routing_bytes = 16'384;
 
   void list_fields(SettingsTable& table) override;

@@ -9,7 +9,6 @@
 #include "base/hash.h"
 #include "config/costs.h"
 #include "data/stories.h"
-#include "experiments/framework/registry.h"
 #include "model/model_folder.h"
 #include "train/validation.h"
 
@@ -246,7 +245,5 @@ std::vector<Part> CompareExperiment::parts() {
   }
   return parts;
 }
-
-std::unique_ptr<Experiment> make_compare_experiment() { return std::make_unique<CompareExperiment>(); }
 
 }  // namespace pmnet

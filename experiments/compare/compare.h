@@ -2,11 +2,9 @@
 // batches with the same number of parameters, and evaluated inside and far beyond the trained length. Its models also
 // serve the long-context and the anchors experiment.
 #pragma once
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "data/corpus.h"
 #include "experiments/framework/task_settings.h"
 #include "experiments/framework/task_training.h"
 #include "experiments/framework/texts.h"

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "experiments/framework/registry.h"
-
 namespace pmnet {
 
 namespace {
@@ -66,7 +64,5 @@ TaskPlan CopyExperiment::plan() const {
     plan.courses.push_back(course_of(settings_, task, kStrict, settings_.strict_most, settings_.strict_lengths));
   return plan;
 }
-
-std::unique_ptr<Experiment> make_copy_experiment() { return std::make_unique<CopyExperiment>(); }
 
 }  // namespace pmnet

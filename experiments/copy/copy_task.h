@@ -7,7 +7,7 @@ namespace pmnet {
 
 // The length of a cell is N.
 struct CopyTask : Task {
-  int64_t bos = 254, delimiter = 255;
+  int64_t delimiter = 255;
   int64_t symbols = 16;  // different bytes, from 0
   static constexpr int64_t kMaxSymbols = 254;
 

@@ -24,7 +24,7 @@ CandidateSpec without_recurrence(const CandidateSpec& candidate, int64_t limit) 
   return off;
 }
 
-std::vector<CandidateSpec> given_candidates(const std::vector<std::string>& models, const std::string& compare_recipe) {
+std::vector<CandidateSpec> ReadingSettings::given_candidates() const {
   std::vector<CandidateSpec> given;
   for (const std::string& text : models) {
     const NamedModel named = parse_named_model(text);
@@ -43,9 +43,11 @@ std::vector<CandidateSpec> given_candidates(const std::vector<std::string>& mode
   return given;
 }
 
-void list_given_models(SettingsTable& table, std::vector<std::string>& models, std::string& compare_recipe) {
+void ReadingSettings::list_fields(SettingsTable& table) {
+  Settings::list_fields(table);
   table.add("models", &models, "LABEL=DIR of trained models; none: those of the comparison beside this experiment");
   table.add("compare_recipe", &compare_recipe, "Recipe of that comparison: a size, or a file that ends in .toml");
+  books.list_fields(table, "text");
 }
 
 OpenedModel open_candidate(const CandidateSpec& candidate, const PartContext& context) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "experiments/framework/experiment.h"
+#include "experiments/framework/texts.h"
 #include "model/language_model.h"
 #include "train/open_model.h"
 
@@ -41,13 +42,17 @@ struct CandidateSpec {
 // The same weights, tested with the recurrence of the memory switched off.
 CandidateSpec without_recurrence(const CandidateSpec& candidate, int64_t limit = 0);
 
-// Trained models for an experiment that trains none: `models` are LABEL=DIR. Without any, those that the comparison in
-// the folder beside the experiment has trained with the given recipe: PMNet, Transformer and Mamba. Reads the
-// configurations of given folders.
-std::vector<CandidateSpec> given_candidates(const std::vector<std::string>& models, const std::string& compare_recipe);
+// Settings of an experiment that trains nothing: trained models read books.
+struct ReadingSettings : Settings {
+  std::vector<std::string> models;  // LABEL=DIR
+  std::string compare_recipe = "cpu";
+  BookSettings books;
 
-// The keys `models` and `compare_recipe`, for settings that hold them.
-void list_given_models(SettingsTable& table, std::vector<std::string>& models, std::string& compare_recipe);
+  void list_fields(SettingsTable& table) override;
+  // The given models. Without any, those that the comparison in the folder beside the experiment has trained with the
+  // given recipe: PMNet, Transformer and Mamba. Reads the configurations of given folders.
+  std::vector<CandidateSpec> given_candidates() const;
+};
 
 // UserError when the comparison's training is not there or not finished.
 OpenedModel open_candidate(const CandidateSpec& candidate, const PartContext& context);

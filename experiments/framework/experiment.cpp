@@ -32,8 +32,8 @@ double number_of(const json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
-PartContext::PartContext(fs::path experiment_folder, std::string part, const Results& finished, ProcessGroup& group,
-                         ShowProgress show, Print print)
+PartContext::PartContext(fs::path experiment_folder, const std::string& part, const Results& finished,
+                         ProcessGroup& group, ShowProgress show, Print print)
     : experiment_folder_(std::move(experiment_folder)),
       folder_(folder_of(part)),
       finished_(finished),

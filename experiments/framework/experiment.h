@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -30,8 +29,8 @@ class PartContext {
   };
   using ShowProgress = std::function<void(const Shown&)>;
   using Print = std::function<void(const std::string&)>;
-  PartContext(std::filesystem::path experiment_folder, std::string part, const Results& finished, ProcessGroup& group,
-              ShowProgress show, Print print);
+  PartContext(std::filesystem::path experiment_folder, const std::string& part, const Results& finished,
+              ProcessGroup& group, ShowProgress show, Print print);
 
   // parts/<name>: metrics, the model it trains, checkpoints while it is unfinished.
   const std::filesystem::path& folder() const { return folder_; }

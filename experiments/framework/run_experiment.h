@@ -7,7 +7,6 @@
 #pragma once
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "experiments/framework/experiment.h"

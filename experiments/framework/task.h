@@ -28,6 +28,8 @@ struct TaskRow {
 
 class Task {
  public:
+  int64_t bos = 254;
+
   virtual ~Task() = default;
   virtual TaskRow make_row(const TaskCell& cell, uint64_t key) const = 0;
   virtual int64_t row_size(const TaskCell& cell) const = 0;  // ids, for the cost

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/hash.h"
-#include "experiments/framework/registry.h"
 
 namespace pmnet {
 
@@ -57,10 +56,6 @@ ProbeText InContextRecallSettings::text() const {
            {"GLA", "the same", "80.8%", "the same"},
            {"DeltaNet", "the same", "100%", "DeltaNet (2024)"},
            {"MetaLA", "the same", "99.9%", "MetaLA (2024)"}}};
-}
-
-std::unique_ptr<Experiment> make_in_context_recall_experiment() {
-  return std::make_unique<ProbeExperiment>(std::make_unique<InContextRecallSettings>());
 }
 
 }  // namespace pmnet

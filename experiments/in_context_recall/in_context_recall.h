@@ -9,7 +9,6 @@ namespace pmnet {
 // The load of a cell is the number of different keys, as many as values: half of MAD's vocabulary. Its length is that
 // of the row without BOS.
 struct InContextRecallTask : Task {
-  int64_t bos = 254;
   int64_t values = 8;
 
   static constexpr int64_t kFirstValue = 128, kMaxValues = 126;

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "base/hash.h"
-#include "experiments/framework/registry.h"
 
 namespace pmnet {
 
@@ -63,10 +62,6 @@ ProbeText InductionSettings::text() const {
            {"attention, absolute positions", "the same", "58.6% at 512, 9.8% at 4,096", "the same"},
            {"H3", "the same", "80.9% at 512", "the same"},
            {"Mamba, weight decay 0.1", "trained at 256", "7%, which is chance", "state-spaces/mamba, issue 298"}}};
-}
-
-std::unique_ptr<Experiment> make_induction_experiment() {
-  return std::make_unique<ProbeExperiment>(std::make_unique<InductionSettings>());
 }
 
 }  // namespace pmnet

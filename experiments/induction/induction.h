@@ -9,7 +9,6 @@ namespace pmnet {
 // The length of a cell is that of the row without BOS, an even number. Its load is the number of questions, the last at
 // the end of the row and the others between.
 struct InductionTask : Task {
-  int64_t bos = 254;
   int64_t symbols = 16;  // the last is the special one
 
   TaskRow make_row(const TaskCell& cell, uint64_t key) const override;

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "experiments/framework/registry.h"
-
 namespace pmnet {
 
 namespace {
@@ -13,9 +11,7 @@ constexpr uint64_t kBookSeed = 3;  // of the synthetic stories
 }  // namespace
 
 void LongContextSettings::list_fields(SettingsTable& table) {
-  Settings::list_fields(table);
-  list_given_models(table, models, compare_recipe);
-  books.list_fields(table, "text");
+  ReadingSettings::list_fields(table);
   table.add("trained", &trained, "Bytes of context that the models were trained on", from_to(2, kMaxPosition));
   table.add("attention_limit", &attention_limit, "Bytes of a document that a Transformer reads", kPositive);
   table.add("protocol", &protocol, "Carry every state through a document, or evaluate as the paper's scripts do");
@@ -32,7 +28,7 @@ std::vector<std::string> LongContextSettings::problems() {
 
 std::vector<CandidateSpec> LongContextSettings::candidates() const {
   std::vector<CandidateSpec> list;
-  for (const CandidateSpec& candidate : given_candidates(models, compare_recipe)) {
+  for (const CandidateSpec& candidate : given_candidates()) {
     list.push_back(candidate);
     list.back().limit = candidate.attends() ? attention_limit : 0;
     if (has_memory(candidate.config)) list.push_back(without_recurrence(candidate));
@@ -61,7 +57,5 @@ std::vector<Part> LongContextExperiment::parts() {
   }
   return parts;
 }
-
-std::unique_ptr<Experiment> make_long_context_experiment() { return std::make_unique<LongContextExperiment>(); }
 
 }  // namespace pmnet

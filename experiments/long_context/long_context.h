@@ -5,15 +5,10 @@
 #include <vector>
 
 #include "experiments/framework/candidates.h"
-#include "experiments/framework/settings.h"
-#include "experiments/framework/texts.h"
 
 namespace pmnet {
 
-struct LongContextSettings : Settings {
-  std::vector<std::string> models;
-  std::string compare_recipe = "cpu";
-  BookSettings books;
+struct LongContextSettings : ReadingSettings {
   int64_t trained = 512;  // bytes of context that the models were trained on
   int64_t attention_limit = 16'384;
   EvalProtocol protocol = EvalProtocol::kCarried;

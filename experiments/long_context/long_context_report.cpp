@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/atomic_folder.h"
 #include "base/format.h"
@@ -114,10 +113,9 @@ Finding memory_helps(const Reading& reading) {
       "against 1.45).";
   if (!reading.pmnet || !reading.no_recurrence) return finding;
   finding.checks = {at_least(0, "no recurrence less PMNet over all positions, bits per byte",
-                             mean_bits(reading.all, *reading.no_recurrence, *reading.pmnet), "documents")};
+                             mean_bits(reading.all, *reading.no_recurrence, reading.pmnet), "documents")};
   // The octave where it helps least, of those that are past the trained length.
-  const PositionCurve octaves =
-      position_curve(reading.all, CurveKind::kOctaves, *reading.no_recurrence, *reading.pmnet);
+  const PositionCurve octaves = position_curve(reading.all, CurveKind::kOctaves, *reading.no_recurrence, reading.pmnet);
   const PositionPoint* least = nullptr;
   for (const PositionPoint& point : octaves)
     if (point.first > reading.settings.trained &&

@@ -2,8 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include "experiments/framework/registry.h"
-
 namespace pmnet {
 
 void ModularSettings::list_fields(SettingsTable& table) {
@@ -50,10 +48,6 @@ ProbeText ModularSettings::text() const {
       "questions",
       {{"Mamba-3", "parity, modular arithmetic", "solved, by data-dependent rotations", "Mamba-3 (2026)"},
        {"Mamba-2", "the same", "fails", "the same"}}};
-}
-
-std::unique_ptr<Experiment> make_modular_experiment() {
-  return std::make_unique<ProbeExperiment>(std::make_unique<ModularSettings>());
 }
 
 }  // namespace pmnet

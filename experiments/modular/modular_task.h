@@ -9,7 +9,6 @@ namespace pmnet {
 // The length of a cell is the number of digits. Its load is the number of questions, the last after all digits and the
 // others anywhere in equal parts of them; short rows have fewer, so that most are further apart than windows reach.
 struct ModularTask : Task {
-  int64_t bos = 254;
   int64_t modulus = 2;
 
   static constexpr int64_t kFirstDigit = '0', kQuestion = '=', kFirstAnswer = 'A';

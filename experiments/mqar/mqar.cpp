@@ -2,10 +2,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
-#include "experiments/framework/registry.h"
-
 namespace pmnet {
 
 namespace {
@@ -77,10 +73,6 @@ ProbeText MqarSettings::text() const {
        {"Mamba, d = 64 / 128", "(512, 64)", "about 20% / 60%", "DeltaNet figure 2, as read off by others"},
        {"Mamba, d = 64 / 128", "length 512, 80 pairs", "0.0% / 0.0%", "MetaLA table A7"},
        {"MetaLA, d = 64 / 128", "length 512, 80 pairs", "28.5% / 90.4%", "MetaLA table A7"}}};
-}
-
-std::unique_ptr<Experiment> make_mqar_experiment() {
-  return std::make_unique<ProbeExperiment>(std::make_unique<MqarSettings>());
 }
 
 }  // namespace pmnet

@@ -9,7 +9,6 @@ namespace pmnet {
 // The load of a cell is the number of pairs. Its length is the number of filler bytes between pairs and questions; in
 // Zoology's form, that of the whole row without BOS.
 struct MqarTask : Task {
-  int64_t bos = 254;
   int64_t keys = 16, values = 16, fillers = 26;  // different ones
   int64_t questions = 0;                         // keys that are asked in each row; 0: all of them
   bool zoology = false;

@@ -10,7 +10,6 @@
 #include "data/byte_source.h"
 #include "data/permutation.h"
 #include "data/stories.h"
-#include "experiments/framework/registry.h"
 
 namespace pmnet {
 
@@ -129,10 +128,6 @@ ProbeText NeedleSettings::text() const {
         "goombalab/raven, table 2"},
        {"Gated DeltaNet, 400M", "the same", "92.0% / 41.8% / 22.1%", "the same"},
        {"Mamba-2, 400M", "the same", "12.8% / 5.4% / 2.8%", "the same"}}};
-}
-
-std::unique_ptr<Experiment> make_needle_experiment() {
-  return std::make_unique<ProbeExperiment>(std::make_unique<NeedleSettings>());
 }
 
 }  // namespace pmnet

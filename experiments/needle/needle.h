@@ -7,7 +7,6 @@ namespace pmnet {
 
 // The load of a cell is the number of needles, one of which is asked for; its length is that of the text around them.
 struct NeedleTask : Task {
-  int64_t bos = 254;
   int64_t digits = 3;                       // of a number, all of them graded
   std::shared_ptr<const std::string> text;  // rows take pieces of it
 

@@ -6,7 +6,6 @@
 
 #include "base/hash.h"
 #include "data/permutation.h"
-#include "experiments/framework/registry.h"
 
 namespace pmnet {
 
@@ -64,10 +63,6 @@ ProbeText SelectiveCopySettings::text() const {
        {"DeltaNet", "the same", "100%", "DeltaNet (2024)"},
        {"Mamba", "length 4,096, 16 symbols", "99.8%", "Mamba (2023), appendix E.1"},
        {"S4 / H3 / Hyena", "the same", "18.3% / 57.0% / 30.1%", "the same"}}};
-}
-
-std::unique_ptr<Experiment> make_selective_copy_experiment() {
-  return std::make_unique<ProbeExperiment>(std::make_unique<SelectiveCopySettings>());
 }
 
 }  // namespace pmnet

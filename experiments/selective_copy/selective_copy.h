@@ -7,7 +7,6 @@ namespace pmnet {
 
 // The load of a cell is the number of symbols to copy, its length that of the row without BOS.
 struct SelectiveCopyTask : Task {
-  int64_t bos = 254;
   int64_t symbols = 16;  // the last two are the blank and the mark
 
   TaskRow make_row(const TaskCell& cell, uint64_t key) const override;

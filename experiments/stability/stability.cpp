@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "experiments/framework/registry.h"
 #include "experiments/mqar/mqar.h"
 
 namespace pmnet {
@@ -46,7 +45,5 @@ TaskPlan StabilityExperiment::plan() const {
                             {{1, context}}});
   return plan;
 }
-
-std::unique_ptr<Experiment> make_stability_experiment() { return std::make_unique<StabilityExperiment>(); }
 
 }  // namespace pmnet

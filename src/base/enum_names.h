@@ -3,7 +3,6 @@
 //   template <> inline constexpr auto kEnumNames<Device> = std::to_array<const char*>({"cpu", "cuda"});
 // in the order of its enumerators, which count from 0. Enumerators after the last name cannot be chosen by name.
 #pragma once
-#include <fmt/ranges.h>
 
 #include <array>
 #include <optional>
@@ -11,7 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/suggest.h"
 
 namespace pmnet {
 

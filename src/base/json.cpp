@@ -1,7 +1,6 @@
 #include "base/json.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <set>
 #include <vector>
@@ -100,7 +99,7 @@ json parse_json(std::string_view text, const std::string& where, int max_depth) 
     return true;
   };
   try {
-    return json::parse(TrackingIterator{text.data(), &furthest}, TrackingIterator{text.data() + text.size(), &furthest},
+    return json::parse(TrackingIterator{furthest, &furthest}, TrackingIterator{text.data() + text.size(), &furthest},
                        check);
   } catch (const json::parse_error& error) {
     fail("{}: {}: not valid JSON ({})", where, line_and_column(text, std::max<size_t>(error.byte, 1) - 1),

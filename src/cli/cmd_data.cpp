@@ -1,5 +1,6 @@
 #include <algorithm>
-#include <filesystem>
+#include <array>
+#include <bit>
 #include <memory>
 #include <string>
 #include <vector>
@@ -48,10 +49,12 @@ void print_skips(const SkipLog& skips) {
 }
 
 void print_lengths(const CorpusStat& stat) {
-  const uint64_t most = *std::max_element(stat.length_histogram.begin(), stat.length_histogram.end());
+  std::array<uint64_t, 65> histogram{};  // [k]: documents of 2^(k-1) to 2^k - 1 bytes
+  for (const auto& [length, documents] : stat.lengths) histogram[std::bit_width(length)] += documents;
+  const uint64_t most = *std::max_element(histogram.begin(), histogram.end());
   Table table({"document bytes", "documents", ""});
-  for (size_t k = 1; k < stat.length_histogram.size(); ++k) {
-    const uint64_t count = stat.length_histogram[k];
+  for (size_t k = 1; k < histogram.size(); ++k) {
+    const uint64_t count = histogram[k];
     if (count == 0) continue;
     table.add_row({fmt::format("{} to {}", format_count(uint64_t{1} << (k - 1)), format_count((uint64_t{1} << k) - 1)),
                    format_count(count), std::string((count * 40 + most - 1) / most, '#')});
@@ -69,9 +72,9 @@ void print_stat(const CorpusStat& stat) {
   add("total", stat.total);
   fmt::print("{}", table.text());
   if (stat.total.documents > 0) {
-    fmt::print("\nshortest {}, mean {}, half up to {}, longest {}\n", format_bytes(stat.shortest),
-               format_bytes(stat.total.document_bytes / stat.total.documents),
-               format_bytes(stat.length_quantile_bound(0.5)), format_bytes(stat.longest));
+    fmt::print("\nshortest {}, mean {}, median {}, longest {}\n", format_bytes(stat.length_quantile(0)),
+               format_bytes(stat.total.document_bytes / stat.total.documents), format_bytes(stat.length_quantile(0.5)),
+               format_bytes(stat.length_quantile(1)));
     print_lengths(stat);
     fmt::print("\nsample   {}\n{}\n", stat.sample_origin, printable(stat.sample));
   }

@@ -6,7 +6,6 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/file.h"
 #include "base/format.h"
 #include "base/stop_signal.h"
 #include "cli/commands.h"

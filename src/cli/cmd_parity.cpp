@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "cli/commands.h"
 #include "train/parity.h"
 

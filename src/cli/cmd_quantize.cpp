@@ -2,7 +2,6 @@
 #include <cmath>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/format.h"
 #include "base/shared_data.h"
 #include "base/standard_streams.h"

@@ -2,7 +2,6 @@
 // --force, an input of the command is never replaced, and folders above a file must exist.
 #pragma once
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "cli/commands.h"

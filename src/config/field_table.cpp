@@ -1,8 +1,11 @@
 #include "config/field_table.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/suggest.h"
 #include "config/parse_value.h"
 
 namespace pmnet {

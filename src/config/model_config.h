@@ -76,7 +76,6 @@ struct PmnetConfig {
   int64_t num_groups(int64_t level) const;  // N^h; INT64_MAX where it does not fit
   int64_t total_groups() const;             // sum over the levels, 85 for L=12, P=3, N=4
   int64_t query_width() const { return num_heads * head_dim; }
-  int64_t kv_width() const { return num_kv_heads * head_dim; }
   bool is_variant() const { return memory_keys != MemoryKeys::kState || memory_values != MemoryValues::kAnchored; }
   bool slides(int64_t layer) const { return layer_types.at(layer) == LayerType::kSliding; }
   bool has_full_attention() const;  // then the streaming state grows with the text
@@ -135,6 +134,12 @@ struct MambaConfig {
 using ModelConfig = std::variant<PmnetConfig, TransformerConfig, MambaConfig>;
 
 inline Architecture architecture_of(const ModelConfig& config) { return static_cast<Architecture>(config.index()); }
+inline int64_t bos_token_id(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return c.bos_token_id; }, config);
+}
+inline int64_t eos_token_id(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return c.eos_token_id; }, config);
+}
 
 // One sentence per problem, naming the key of config.json; empty when usable. Never allocates anything of model size.
 std::vector<std::string> problems(const ModelConfig& config);

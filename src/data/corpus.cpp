@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <filesystem>
-#include <limits>
 
 #include "base/error.h"
 #include "base/hash.h"

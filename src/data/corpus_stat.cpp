@@ -1,7 +1,6 @@
 #include "data/corpus_stat.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -67,9 +66,7 @@ class Examiner {
     format.documents += 1;
     format.document_bytes += bytes;
     so_far_.documents += 1;
-    stat_.length_histogram[std::bit_width(bytes)] += 1;
-    stat_.shortest = so_far_.documents == 1 ? bytes : std::min(stat_.shortest, bytes);
-    stat_.longest = std::max(stat_.longest, bytes);
+    stat_.lengths[bytes] += 1;
     stat_.prompt_documents += reader.prompt_bytes() > 0;
     stat_.prompt_bytes += reader.prompt_bytes();
     const std::string origin = fmt::format("{}, record {}", file.path, reader.record());
@@ -102,14 +99,13 @@ class Examiner {
 
 }  // namespace
 
-uint64_t CorpusStat::length_quantile_bound(double share) const {
+uint64_t CorpusStat::length_quantile(double share) const {
   uint64_t seen = 0;
-  for (size_t k = 0; k + 1 < length_histogram.size(); ++k) {
-    seen += length_histogram[k];
-    if (static_cast<double>(seen) >= share * static_cast<double>(total.documents))
-      return std::min((uint64_t{1} << k) - 1, longest);
+  for (const auto& [length, documents] : lengths) {
+    seen += documents;
+    if (static_cast<double>(seen) >= share * static_cast<double>(total.documents)) return length;
   }
-  return longest;
+  return 0;
 }
 
 CorpusStat examine_inputs(const std::vector<std::string>& inputs, const ReadOptions& options,

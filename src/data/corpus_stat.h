@@ -1,7 +1,7 @@
-// What a corpus holds, found in one pass in constant memory.
+// What a corpus holds, found in one pass.
 #pragma once
-#include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,9 +20,8 @@ struct FormatCount {
 struct CorpusStat {
   std::map<std::string, FormatCount> by_format;  // "jsonl.gz" and the like
   FormatCount total;
-  uint64_t shortest = 0, longest = 0;           // document bytes
-  std::array<uint64_t, 65> length_histogram{};  // [k]: documents of 2^(k-1) to 2^k - 1 bytes
-  uint64_t prompt_documents = 0;                // prompt/completion records
+  std::map<uint64_t, uint64_t> lengths;  // documents of so many bytes; n different lengths take n^2 / 2 bytes of text
+  uint64_t prompt_documents = 0;         // prompt/completion records
   uint64_t prompt_bytes = 0;
   uint64_t documents_with_marker_bytes = 0;  // that contain 254 or 255, the usual ids of BOS and EOS
   uint64_t marker_bytes = 0;
@@ -32,9 +31,8 @@ struct CorpusStat {
   std::string sample;                // the start of one document, chosen by its number
   std::string sample_origin;
 
-  // A length that at least this share of the documents does not exceed: the upper end of a histogram bin, or the
-  // longest document.
-  uint64_t length_quantile_bound(double share) const;
+  // The smallest length that at least this share of the documents does not exceed; 0: the shortest, 1: the longest.
+  uint64_t length_quantile(double share) const;
 };
 
 // Unreadable files and, as with skip_bad_records, malformed records are counted instead of ending the pass.

@@ -1,7 +1,5 @@
 #include "engine/cpu_engine.h"
 
-#include <fmt/format.h>
-
 namespace pmnet {
 
 NormWeights read_norm(const EngineWeights& weights, const std::string& prefix, double eps) {

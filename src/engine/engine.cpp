@@ -55,14 +55,6 @@ Tensor Engine::losses(const Tensor& ids, const Tensor& targets, EngineState* sta
       .view_as(targets);
 }
 
-int64_t Engine::bos_token_id() const {
-  return std::visit([](const auto& c) { return c.bos_token_id; }, config_);
-}
-
-int64_t Engine::eos_token_id() const {
-  return std::visit([](const auto& c) { return c.eos_token_id; }, config_);
-}
-
 std::shared_ptr<const Engine> make_engine(const EngineWeights& weights, const MemorySwitches& switches) {
   const at::NoGradGuard no_grad;
   if (needs_model(switches)) return std::make_shared<ModelEngine>(weights, widened_model(weights), switches);

@@ -51,8 +51,8 @@ class Engine {
   const ModelConfig& config() const { return config_; }
   const Tensor& head_weight() const { return head_weight_; }  // [V,d]
   int64_t vocab_size() const { return head_weight_.size(0); }
-  int64_t bos_token_id() const;
-  int64_t eos_token_id() const;
+  int64_t bos_token_id() const { return pmnet::bos_token_id(config_); }
+  int64_t eos_token_id() const { return pmnet::eos_token_id(config_); }
   // The config of a PMNet; null for the baselines.
   const PmnetConfig* pmnet_config() const { return std::get_if<PmnetConfig>(&config_); }
   // Identifies the weights: a memory file is only loaded into the model that wrote it.

@@ -60,7 +60,7 @@ EngineWeights::EngineWeights(std::unique_ptr<LanguageModel> model, WeightType ty
   model.reset();  // the argument itself lives to the end of the caller's expression, which often makes the engine
 }
 
-EngineWeights::EngineWeights(std::shared_ptr<const ModelFolder> folder)
+EngineWeights::EngineWeights(const std::shared_ptr<const ModelFolder>& folder)
     : EngineWeights(
           folder->config(), [folder](const std::string& name) { return folder->read(name); },
           [folder] { return folder->hash(); }) {}

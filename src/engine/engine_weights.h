@@ -20,7 +20,7 @@ class EngineWeights {
   // Rounded to a smaller type; the model is taken apart, so that its weights need not be held twice.
   EngineWeights(std::unique_ptr<LanguageModel> model, WeightType type);
   // Those of a folder, in the type they are stored in.
-  explicit EngineWeights(std::shared_ptr<const ModelFolder> folder);
+  explicit EngineWeights(const std::shared_ptr<const ModelFolder>& folder);
 
   const ModelConfig& config() const;
   // Parameters by their checkpoint names.

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <variant>
-
 namespace pmnet {
 
 ModelEngine::ModelEngine(const EngineWeights& weights, std::shared_ptr<const LanguageModel> model,

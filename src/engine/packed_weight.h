@@ -2,8 +2,6 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <optional>
-
 #include "kernels/gemv/gemv.h"
 #include "model/tensors.h"
 

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "base/atomic_folder.h"
-#include "base/file.h"
 #include "base/format.h"
 #include "base/version.h"
 

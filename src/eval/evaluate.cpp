@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/format.h"
 #include "base/machine.h"
-#include "report/progress.h"
 
 namespace pmnet {
 

@@ -22,7 +22,9 @@ uint64_t SumStreams(const uint64_t* words, int64_t count) {
       sums[k] = hn::Add(sums[k], hn::LoadU(d, words + k / 2 * stream_words + i + k % 2 * lanes));
   }
   uint64_t total = 0;
-  for (const auto& sum : sums) total += hn::GetLane(hn::SumOfLanes(d, sum));
+  // Not SumOfLanes: GCC's reduction for AVX-512 adds signed numbers, whose overflow is undefined.
+  for (const auto& sum : sums)
+    for (int64_t i = 0; i < lanes; ++i) total += hn::ExtractLane(sum, i);
   for (int64_t i = kStreams * stream_words; i < count; ++i) total += words[i];
   return total;
 }

@@ -1,7 +1,6 @@
 // Causal self-attention with rotary positions: sliding or full, grouped queries, per-head norm of q and k where the
 // model has it (PMNet) and none where it has not (Llama).
 #pragma once
-#include <optional>
 #include <string>
 
 #include "model/language_model.h"

@@ -67,8 +67,6 @@ class LanguageModel {
   virtual void visit(const ParameterVisitor& visitor) = 0;
   virtual void initialize(uint64_t seed) = 0;
   virtual ModelConfig model_config() const = 0;
-  virtual int64_t bos_token_id() const = 0;
-  virtual int64_t eos_token_id() const = 0;
 
   Tensor logits(const Tensor& ids, ModelState* state = nullptr, const ForwardOptions& options = {},
                 Trace* trace = nullptr) const;

@@ -2,6 +2,7 @@
 // them with their full checkpoint names.
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 
 #include <functional>
 #include <string>

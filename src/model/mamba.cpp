@@ -2,7 +2,6 @@
 #include "model/mamba.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 #include <cmath>

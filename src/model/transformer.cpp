@@ -1,7 +1,6 @@
 #include "model/transformer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/grad_mode.h>
 #include <fmt/format.h>
 
 namespace pmnet {

@@ -28,8 +28,6 @@ class Transformer : public LanguageModel {
   void visit(const ParameterVisitor& visitor) override;
   void initialize(uint64_t seed) override;
   ModelConfig model_config() const override { return config_; }
-  int64_t bos_token_id() const override { return config_.bos_token_id; }
-  int64_t eos_token_id() const override { return config_.eos_token_id; }
   const TransformerConfig& config() const { return config_; }
 
   Tensor embed_tokens;  // [V,d]

@@ -31,7 +31,8 @@ char* map_block(size_t bytes) {
   void* raw = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   char* begin = static_cast<char*>(raw);
-  char* block = reinterpret_cast<char*>(rounded(reinterpret_cast<uintptr_t>(begin), kHugePage));
+  const auto address = reinterpret_cast<uintptr_t>(begin);
+  char* block = begin + (rounded(address, kHugePage) - address);
   if (block > begin) munmap(begin, block - begin);
   char *end = begin + mapped, *used = block + bytes;
   if (end > used) munmap(used, end - used);

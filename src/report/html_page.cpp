@@ -94,17 +94,6 @@ std::string escape_markdown(std::string_view text) {
   return escaped;
 }
 
-// A fence that no line of the text can close.
-std::string fenced(const std::string& text) {
-  size_t longest = 2, run = 0;
-  for (const char c : text) {
-    run = c == '`' ? run + 1 : 0;
-    longest = std::max(longest, run);
-  }
-  const std::string fence(longest + 1, '`');
-  return fence + "text\n" + text + (text.ends_with('\n') ? "" : "\n") + fence + "\n";
-}
-
 std::string base64(std::string_view bytes) {
   constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   std::string encoded;
@@ -199,10 +188,6 @@ void HtmlPage::list(const std::vector<std::string>& items) {
   std::string markdown;
   for (const std::string& item : items) markdown += "- " + escape_markdown(item) + "\n";
   parts_.push_back({list_html(items), markdown, {}});
-}
-
-void HtmlPage::preformatted(std::string_view text) {
-  parts_.push_back({"<pre>" + escape_html(text) + "</pre>\n", fenced(clean_utf8(text)), {}});
 }
 
 const char* verdict_name(Verdict verdict) {

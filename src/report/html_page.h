@@ -21,7 +21,6 @@ class HtmlPage {
   void heading(std::string_view text, int level = 2);  // 2 to 4; 1 is the title
   void paragraph(std::string_view text);
   void list(const std::vector<std::string>& items);
-  void preformatted(std::string_view text);
   void verdict(Verdict verdict, std::string_view claim, const std::vector<std::string>& reasons = {});
   void table(const Table& table, std::string_view caption = "");
   // An .svg or .png file, read now: the page holds a copy, the twin a link relative to where it is written.

@@ -9,7 +9,7 @@ namespace pmnet {
 
 BatchPart part_of(const Batch& batch, int64_t first_row, int64_t rows, at::Device device) {
   const int64_t T = batch.context;
-  const auto view = [](const auto* data, std::vector<int64_t> shape, at::ScalarType type) {
+  const auto view = [](const auto* data, const std::vector<int64_t>& shape, at::ScalarType type) {
     return at::from_blob(const_cast<std::remove_const_t<std::remove_pointer_t<decltype(data)>>*>(data), shape, type);
   };
   const Tensor ids = view(batch.ids.data() + first_row * (T + 1), {rows, T + 1}, at::kLong);

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/machine.h"
 #include "base/stop_signal.h"
-#include "report/progress.h"
 #include "train/batch_source.h"
 #include "train/run_setup.h"
 #include "train/trainer.h"

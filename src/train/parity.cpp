@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
 

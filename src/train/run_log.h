@@ -1,7 +1,6 @@
 // What a person sees of a run: the progress line, metrics.jsonl, TensorBoard events, samples.
 #pragma once
 #include <filesystem>
-#include <memory>
 #include <string>
 
 #include "base/error.h"

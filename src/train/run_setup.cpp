@@ -27,7 +27,7 @@ ModelConfig preset_config(const TrainConfig& config) {
 
 ModelConfig stored_config(const TrainConfig& config) {
   const std::filesystem::path given = config.init.empty() ? config.model_config : config.init;
-  const ModelConfig stored = read_config(std::filesystem::is_directory(given) ? given / "config.json" : given).config;
+  ModelConfig stored = read_config(std::filesystem::is_directory(given) ? given / "config.json" : given).config;
   if (!config.architecture || config.architecture == architecture_of(stored)) return stored;
   // Only a shape, no weights: a PMNet has baselines of matching size.
   const auto* pmnet = std::get_if<PmnetConfig>(&stored);
@@ -116,7 +116,8 @@ LoadedModel make_run_model(const TrainConfig& config, const ProcessGroup& group)
 }
 
 Framing framing_of(const LanguageModel& model) {
-  return {.bos = model.bos_token_id(), .eos = model.eos_token_id(), .pad = 0};
+  const ModelConfig config = model.model_config();
+  return {.bos = bos_token_id(config), .eos = eos_token_id(config), .pad = 0};
 }
 
 std::string RunData::fingerprint() const {

@@ -1,7 +1,6 @@
 // Loss and gradients of whole sequences: in one pass, or in chunks when the activations of one pass do not fit.
 #pragma once
 #include <functional>
-#include <optional>
 
 #include "model/language_model.h"
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 #include <pmnet/pmnet.h>
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <thread>

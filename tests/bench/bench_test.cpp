@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/report.h"
-#include "bench/rivals.h"
 #include "support/errors.h"
 
 namespace pmnet {

@@ -134,12 +134,10 @@ TEST(CorpusStat, CountsDocumentsSkipsAndRefusals) {
   EXPECT_EQ(stat.total.document_bytes, 10 * 10 + 1002u);
   EXPECT_EQ(stat.by_format.at("jsonl").documents, 10u);
   EXPECT_EQ(stat.by_format.at("plain.gz").files, 2u);
-  EXPECT_EQ(stat.shortest, 10u);
-  EXPECT_EQ(stat.longest, 1002u);
-  EXPECT_EQ(stat.length_histogram[4], 10u);
-  EXPECT_EQ(stat.length_histogram[10], 1u);
-  EXPECT_EQ(stat.length_quantile_bound(0.5), 15u);
-  EXPECT_EQ(stat.length_quantile_bound(1.0), 1002u);  // never beyond the longest
+  EXPECT_EQ(stat.lengths, (std::map<uint64_t, uint64_t>{{10, 10}, {1002, 1}}));
+  EXPECT_EQ(stat.length_quantile(0), 10u);
+  EXPECT_EQ(stat.length_quantile(0.5), 10u);
+  EXPECT_EQ(stat.length_quantile(1), 1002u);
   EXPECT_EQ(stat.documents_with_marker_bytes, 1u);
   EXPECT_EQ(stat.marker_bytes, 2u);
   EXPECT_EQ(stat.skips.at("empty or null text").count, 1u);

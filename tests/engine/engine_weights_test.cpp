@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "config/presets.h"
-#include "engine/engine.h"
 
 namespace pmnet {
 namespace {

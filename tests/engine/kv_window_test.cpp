@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-
 namespace pmnet {
 namespace {
 

@@ -72,7 +72,7 @@ TEST(Scorer, CostsWhatTheReferenceRecorded) {
     for (int64_t row = 0; row < ids.size(0); ++row) {
       const int64_t* first = ids.const_data_ptr<int64_t>() + row * ids.size(1);
       const std::vector<int64_t> stream(first, first + ids.size(1));
-      ASSERT_EQ(stream.front(), model->bos_token_id()) << "the recorded texts begin as ours do";
+      ASSERT_EQ(stream.front(), bos_token_id(model->model_config())) << "the recorded texts begin as ours do";
       bits += sum(bits_in_chunks(model, {stream.begin() + 1, stream.end()}, 25));
       count += static_cast<double>(stream.size() - 1);
     }
@@ -106,7 +106,7 @@ TEST(Scorer, ATextCostsTheSameInOneCallAndInMany) {
 
     at::NoGradGuard no_grad;
     std::vector<int64_t> ids = byte_ids(text);
-    ids.insert(ids.begin(), model->bos_token_id());
+    ids.insert(ids.begin(), bos_token_id(model->model_config()));
     const Tensor all = at::tensor(ids, at::kLong).unsqueeze(0);
     const Tensor nats = model->losses(all.narrow(1, 0, 700), all.narrow(1, 1, 700));
     EXPECT_NEAR(nats.sum(at::kDouble).item<double>() / std::numbers::ln2, sum(bits), 1e-2);

@@ -8,7 +8,6 @@
 #include "base/atomic_folder.h"
 #include "base/file.h"
 #include "base/folder_lock.h"
-#include "base/json.h"
 #include "support/errors.h"
 #include "support/temporary_folder.h"
 

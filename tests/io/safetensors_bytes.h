@@ -1,7 +1,5 @@
 #pragma once
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <string>
 
 namespace pmnet {

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numbers>
-
 #include "config/presets.h"
 #include "ops/ops.h"
 #include "support/differences.h"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-
 #include "base/file.h"
 #include "support/errors.h"
 #include "support/files.h"
@@ -19,7 +17,6 @@ TEST(HtmlPage, HoldsEveryKindOfPartInOrder) {
   page.heading("Figure <1>");
   page.paragraph("BPB < 1.5");
   page.list({"one", "two"});
-  page.preformatted("a\n  b");
   page.verdict(Verdict::kHolds, "memory helps", {"0.2 > 0.1"});
   page.verdict(Verdict::kFails, "control");
   page.verdict(Verdict::kOpen, "few seeds");
@@ -30,17 +27,17 @@ TEST(HtmlPage, HoldsEveryKindOfPartInOrder) {
   size_t at = 0;
   for (const char* part :
        {"<title>Recall &amp; copy</title>", "<h1>Recall &amp; copy</h1>", "<h2>Figure &lt;1&gt;</h2>",
-        "<p>BPB &lt; 1.5</p>", "<li>two</li>", "<pre>a\n  b</pre>", "verdict holds", "Holds:</strong> memory helps",
-        "<li>0.2 &gt; 0.1</li>", "verdict fails", "Does not hold:</strong> control", "verdict open",
-        "Undecided:</strong> few seeds", "<th class=\"number\">BPB</th>", "<td>&lt;b&gt;</td>",
-        "<td class=\"number\">1.25</td>", "<figcaption>all models</figcaption>", "</html>"}) {
+        "<p>BPB &lt; 1.5</p>", "<li>two</li>", "verdict holds", "Holds:</strong> memory helps", "<li>0.2 &gt; 0.1</li>",
+        "verdict fails", "Does not hold:</strong> control", "verdict open", "Undecided:</strong> few seeds",
+        "<th class=\"number\">BPB</th>", "<td>&lt;b&gt;</td>", "<td class=\"number\">1.25</td>",
+        "<figcaption>all models</figcaption>", "</html>"}) {
     const size_t found = html.find(part, at);
     ASSERT_NE(found, html.npos) << part << "\n" << html.substr(at);
     at = found;
   }
   EXPECT_EQ(
       markdown,
-      "# Recall &amp; copy\n\n## Figure &lt;1>\n\nBPB &lt; 1.5\n\n- one\n- two\n\n```text\na\n  b\n```\n\n"
+      "# Recall &amp; copy\n\n## Figure &lt;1>\n\nBPB &lt; 1.5\n\n- one\n- two\n\n"
       "> **Holds:** memory helps\n>\n> - 0.2 > 0.1\n\n> **Does not hold:** control\n\n> **Undecided:** few seeds\n\n"
       "| model | BPB |\n| --- | ---: |\n| &lt;b> | 1.25 |\n\nall models\n");
 }
@@ -51,7 +48,6 @@ TEST(HtmlPage, NoTextBecomesMarkup) {
   page.heading(nasty, 3);
   page.paragraph(nasty);
   page.list({nasty});
-  page.preformatted(nasty);
   page.verdict(Verdict::kOpen, nasty, {nasty});
   Table table({nasty});
   table.add_row({nasty});
@@ -73,12 +69,6 @@ TEST(HtmlPage, LineStartsMeanNothingInMarkdown) {
   const std::string markdown = page.markdown(".");
   for (const char* part : {"\n\\# not", "\n\\- no item", "\n12\\. no", "\n\\> no quote", "\ntwo lines\n"})
     expect_mentions(markdown, {part});
-}
-
-TEST(HtmlPage, FenceOutlivesBackticks) {
-  HtmlPage page("t");
-  page.preformatted("````\ncode");
-  expect_mentions(page.markdown("."), {"\n`````text\n````\ncode\n`````\n"});
 }
 
 TEST(HtmlPage, PicturesAreHeldByThePageAndLinkedByTheTwin) {

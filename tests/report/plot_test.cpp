@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 
 #include "report/curves.h"
 #include "support/errors.h"

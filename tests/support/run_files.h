@@ -1,10 +1,8 @@
 // A small text, a model of the size of the fixtures, and settings for both.
 #pragma once
-#include <fmt/format.h>
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 
 #include "base/hash.h"

@@ -8,7 +8,6 @@
 
 #include <fstream>
 #include <random>
-#include <set>
 
 #include "support/errors.h"
 #include "support/files.h"

@@ -17,7 +17,6 @@
 #include "support/run_files.h"
 #include "train/estimate.h"
 #include "train/run_checkpoint.h"
-#include "train/run_folder.h"
 #include "train/run_setup.h"
 
 namespace pmnet {

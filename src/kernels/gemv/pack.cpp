@@ -14,7 +14,8 @@ namespace pmnet::kernels::HWY_NAMESPACE {
 // Calls body with a value of the integer type that stores the weights.
 template <class Body>
 HWY_INLINE auto WithType(WeightType type, const Body& body) {
-  return type == WeightType::kBF16 ? body(int16_t()) : body(int8_t());
+  if (type == WeightType::kBF16) return body(int16_t());
+  return body(int8_t());
 }
 
 // Calls body(index, column) for every weight of a row; `index` counts from the start of the row's panel.
