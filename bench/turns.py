@@ -121,8 +121,8 @@ def main() -> None:
                 else:
                     last = (done.stderr.strip().splitlines() or ["no message"])[-1]
                     print(f"{label}: exit code {done.returncode}: {last}", file=sys.stderr)
-    if args.record:
-        pathlib.Path(args.record).write_text(json.dumps(rounds))
+                if args.record:
+                    pathlib.Path(args.record).write_text(json.dumps(rounds))
     print_table(rounds, "bytes_per_cpu_second" if args.cpu_time else "bytes_per_second")
 
 

@@ -1,5 +1,9 @@
 """Kernels, opaque operations and composites agree in values and gradients, and PyTorch's tools accept them."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from op_cases import cases, flat, leaves
@@ -189,3 +193,24 @@ def test_dropout_compiles_to_the_same_bits():
     row_keys = torch.tensor([3, -9])
     compiled = torch.compile(attend, fullgraph=True)(q, k, row_keys)
     torch.testing.assert_close(compiled, attend(q, k, row_keys), rtol=1e-5, atol=1e-6)
+
+
+WITH_PROFILE = """
+import torch, torch._inductor.config
+from pmnet.ops import composite
+torch._inductor.config.cpp.enable_kernel_profile = True
+torch.set_num_threads(1)
+
+def attend(x):
+    row_keys, start = torch.randint(-(2**62), 2**62, (1,)), torch.zeros(1, dtype=torch.long)
+    return composite.window_attention(x, x, x, None, 128, 0.3, 0.1, row_keys, start)
+
+torch.compile(attend, fullgraph=True)(torch.randn(1, 512, 6, 64, requires_grad=True)).sum().backward()
+"""
+
+
+@pytest.mark.slow
+def test_compiled_dropout_ends_its_loops(tmp_path):
+    """Loops over products of counters that overflow ran on beyond their arrays, with these settings."""
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", WITH_PROFILE], check=True, env=environment)

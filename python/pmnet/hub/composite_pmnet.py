@@ -56,36 +56,43 @@ def rotary(x, weight, cos, sin, eps):
 
 
 def _mix64(x):
-    """The finalizer of splitmix64, with logical shifts of int64."""
-
-    def shifted(y, bits):
-        return (y >> bits) & ((1 << (64 - bits)) - 1)
-
-    x = (x ^ shifted(x, 30)) * (0xBF58476D1CE4E5B9 - (1 << 64))
-    x = (x ^ shifted(x, 27)) * (0x94D049BB133111EB - (1 << 64))
-    return x ^ shifted(x, 31)
+    """The finalizer of splitmix64."""
+    x = (x ^ _shifted(x, 30, 64)) * (0xBF58476D1CE4E5B9 - (1 << 64))
+    x = (x ^ _shifted(x, 27, 64)) * (0x94D049BB133111EB - (1 << 64))
+    return x ^ _shifted(x, 31, 64)
 
 
-def _counted(x):
-    """x as data: Inductor takes products of counters for indices, which must not wrap around as these do."""
-    return x & 0x7FFFFFFFFFFFFFFF
+def _shifted(x, bits, width):
+    """A logical shift to the right."""
+    return (x >> bits) & ((1 << (width - bits)) - 1)
+
+
+def _count(n, device):
+    """0 to n-1 as data. Inductor makes loop counters of arange, and a compiler that sees the product of a counter
+    overflow may conclude that the loop has ended before, and leave out its end. Another dtype has to be stored.
+    """
+    return torch.arange(n, device=device).view(torch.int32)[::2].long()
 
 
 HEAD_MULTIPLIER, QUERY_MULTIPLIER = 0x9E3779B97F4A7C15 - (1 << 64), 0xD1B54A32D192ED03 - (1 << 64)
-KEY_MULTIPLIER, ROUND_MULTIPLIER_1, ROUND_MULTIPLIER_2 = 0x9E3779B1, 0x21F0AAAD, 0x735A2D97
+KEY_MULTIPLIER, ROUND_MULTIPLIER_1, ROUND_MULTIPLIER_2 = 0x9E3779B1 - (1 << 32), 0x21F0AAAD, 0x735A2D97
 
 
 def dropout_mask(row_keys, query_positions, key_positions, num_heads, probability):
-    """Which probabilities survive, [B,A,Q,K]: a function of the row's key and of absolute positions [B,Q], [B,K]."""
-    low_bits = 0xFFFFFFFF
-    head = _counted(torch.arange(num_heads, device=row_keys.device)).view(1, -1, 1, 1)
-    query, key = _counted(query_positions)[:, None, :, None], key_positions[:, None, None, :]
+    """Which probabilities survive, [B,A,Q,K]: a function of the row's key and of absolute positions [B,Q], [B,K].
+
+    Positions come from `_count`.
+    """
+    head = _count(num_heads, row_keys.device).view(1, -1, 1, 1)
+    query, key = query_positions[:, None, :, None], key_positions[:, None, None, :]
     row = _mix64(row_keys.view(-1, 1, 1, 1) ^ (head * HEAD_MULTIPLIER + query * QUERY_MULTIPLIER))
-    low, high = row & low_bits, (row >> 32) & low_bits
-    x = (key * KEY_MULTIPLIER + low) & low_bits
-    x = ((x ^ (x >> 16)) * ROUND_MULTIPLIER_1) & low_bits
-    x = ((x ^ (x >> 15) ^ high) * ROUND_MULTIPLIER_2) & low_bits
-    return (x ^ (x >> 15)) >= drop_threshold(probability)
+    # As another dtype, so that Inductor stores the rows instead of mixing 64 bits again for every key.
+    low, high = row.view(torch.int32).unflatten(-1, (1, 2)).unbind(-1)
+    x = key.int() * KEY_MULTIPLIER + low  # from here on [B,A,Q,K], in 32 bits that wrap around
+    x = (x ^ _shifted(x, 16, 32)) * ROUND_MULTIPLIER_1
+    x = (x ^ _shifted(x, 15, 32) ^ high) * ROUND_MULTIPLIER_2
+    x = x ^ _shifted(x, 15, 32)
+    return (x ^ -(2**31)) >= drop_threshold(probability) - 2**31  # unsigned
 
 
 def drop_threshold(probability):
@@ -125,7 +132,8 @@ def window_attention(q, k, v, first_key, window, scale, dropout=0.0, row_keys=No
         keep = None
         if dropout > 0:
             origin = (positions - past).unsqueeze(1)
-            keep = dropout_mask(row_keys, origin + queries.view(1, T), origin + keys, A, dropout)
+            place = origin + _count(S, q.device)
+            keep = dropout_mask(row_keys, place[:, past:], place, A, dropout)
         out = _attend(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), visible, scale, dropout, keep)
         return out.transpose(1, 2)
 
@@ -151,10 +159,11 @@ def window_attention(q, k, v, first_key, window, scale, dropout=0.0, row_keys=No
     keep = None
     if dropout > 0:
         origin = (positions - past).view(B, 1, 1) + base.view(1, blocks, 1)  # absolute position of key 0
+        place = (origin + _count(2 * w, q.device)).flatten(0, 1)
         keep = dropout_mask(
             row_keys.view(B, 1).expand(B, blocks).reshape(-1),
-            (origin + w + query.view(1, 1, w)).flatten(0, 1),
-            (origin + key.view(1, 1, 2 * w)).flatten(0, 1),
+            place[:, w:],
+            place,
             A,
             dropout,
         )
@@ -285,12 +294,8 @@ class _SegmentedScan(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx, inputs, output):
         weights, update, group, ctx.num_groups, _, path_angle, _, initial_angle, grad_scale, _ = inputs
-        ctx.has_path, ctx.has_initial, ctx.scaled = (
-            path_angle is not None,
-            initial_angle is not None,
-            grad_scale is not None,
-        )
-        ctx.save_for_backward(weights, update, group, *([grad_scale] if grad_scale is not None else []))
+        ctx.has_path, ctx.has_initial, ctx.scaled = (x is not None for x in (path_angle, initial_angle, grad_scale))
+        ctx.save_for_backward(weights, update, group, *([grad_scale] if ctx.scaled else []))
 
     @staticmethod
     def backward(ctx, _turns, grad_path, _last_turns, grad_last):
@@ -343,17 +348,9 @@ def segmented_scan(
     if weights.dtype in (torch.float16, torch.bfloat16) or weights.dtype != update.dtype:
         weights, update = weights.float(), update.float()
     exact = not unconstrained and weights.dtype != torch.float64
+    initial = (initial_turns, initial_angle)
     return _SegmentedScan.apply(
-        weights,
-        update,
-        group,
-        num_groups,
-        path_turns,
-        path_angle,
-        initial_turns,
-        initial_angle,
-        grad_scale,
-        exact,
+        weights, update, group, num_groups, path_turns, path_angle, *initial, grad_scale, exact
     )
 
 
