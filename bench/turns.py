@@ -135,8 +135,7 @@ def print_table(rounds: dict[str, list[dict]], unit: str) -> None:
     program = rates("the program")
     for label, found in rounds.items():
         rate = rates(label)
-        # Round by round, so that a slow minute of the machine meets both.
-        share = statistics.median(a / b for a, b in zip(rate, program)) if program else float("nan")
+        share = statistics.median(rate) / statistics.median(program) if program else float("nan")
         peak = max(one["peak_bytes"] for one in found) / 1e9
         print(
             f"| {label} | {statistics.median(rate):,.1f} | {min(rate):,.1f} – {max(rate):,.1f} | {share:.2f} | "
