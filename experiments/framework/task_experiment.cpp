@@ -119,7 +119,8 @@ TaskTraining task_training(const TaskSettings& settings, const CandidateSpec& ca
   training.batch = [course, seed, rows = settings.train.batch, distinct = settings.training_rows](int64_t step,
                                                                                                   int64_t number) {
     const TaskStage& stage = course.stages.at(static_cast<size_t>(number));
-    return make_task_batch(*course.task, stage, static_cast<uint64_t>(seed), step, stage.rows > 0 ? stage.rows : rows,
+    const Task& task = course.training_task ? *course.training_task : *course.task;
+    return make_task_batch(task, stage, static_cast<uint64_t>(seed), step, stage.rows > 0 ? stage.rows : rows,
                            distinct);
   };
   training.patience = settings.patience;

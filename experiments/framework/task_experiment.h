@@ -18,6 +18,7 @@ struct Course {
   std::vector<TaskStage> stages;  // in order; the last is what the candidates shall learn
   std::vector<TaskCell> cells;    // tested; those within the last stage also choose the best weights
   bool beyond_windows = true;     // rows longer than the windows reach ask for what is further back
+  std::shared_ptr<const Task> training_task = nullptr;  // whose rows training draws; none: task
 };
 
 struct TaskPlan {

@@ -10,6 +10,10 @@ void ModularSettings::list_fields(SettingsTable& table) {
             from_to(2, ModularTask::kMaxModulus));
   table.add("questions", &questions,
             "Questions of a row in training at most; others have half as many, a quarter, down to one", kPositive);
+  table.add("uneven_from", &uneven_from,
+            "Rows in training of so many digits prefer one of them, each row another, so that the errors of digits "
+            "cannot cancel each other; 0: none do",
+            kNotNegative);
 }
 
 std::vector<std::string> ModularSettings::problems() {
@@ -27,6 +31,9 @@ std::vector<Course> ModularSettings::courses() const {
     task->bos = shape.bos_token_id;
     task->modulus = modulus;
     Course& added = list.emplace_back(course(task, moduli.size() == 1 ? "" : fmt::format("mod {}", modulus)));
+    const auto training = std::make_shared<ModularTask>(*task);
+    training->uneven_from = uneven_from;
+    added.training_task = training;
     // Rows with one number of questions only were learned at the expense of the others.
     for (TaskStage& stage : added.stages) {
       stage.loads.clear();
@@ -42,8 +49,12 @@ ProbeText ModularSettings::text() const {
       parity ? "Parity" : "Modular sums",
       fmt::format("A row is BOS and random digits below m ({}); a question mark asks for the sum of all digits so far "
                   "modulo m, and the answer follows. A row of the test has one question, after all of its digits; "
-                  "rows in training have up to {}, spread over them.",
-                  fmt::join(moduli, ", "), questions),
+                  "rows in training have up to {}, spread over them{}.",
+                  fmt::join(moduli, ", "), questions,
+                  uneven_from > 0 ? fmt::format("; from {} digits on each prefers one digit, with a share between none "
+                                                "and all",
+                                                uneven_from)
+                                  : ""),
       "digits",
       "questions",
       {{"Mamba-3", "parity, modular arithmetic", "solved, by data-dependent rotations", "Mamba-3 (2026)"},

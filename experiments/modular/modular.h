@@ -9,6 +9,7 @@ namespace pmnet {
 struct ModularSettings : ProbeSettings {
   std::vector<int64_t> moduli = {2};  // a course each
   int64_t questions = 1;              // of rows in training, besides those with one
+  int64_t uneven_from = 0;            // rows in training of so many digits prefer one of them; 0: none do
 
   void list_fields(SettingsTable& table) override;
   std::vector<std::string> problems() override;

@@ -10,6 +10,7 @@ namespace pmnet {
 // others anywhere in equal parts of them; short rows have fewer, so that most are further apart than windows reach.
 struct ModularTask : Task {
   int64_t modulus = 2;
+  int64_t uneven_from = 0;  // rows of so many digits prefer one of them, with a share between none and all; 0: none do
 
   static constexpr int64_t kFirstDigit = '0', kQuestion = '=', kFirstAnswer = 'A';
   static constexpr int64_t kMaxModulus = 10;
@@ -20,6 +21,7 @@ struct ModularTask : Task {
 
  private:
   int64_t questions(const TaskCell& cell) const;
+  int64_t digit(uint64_t key, int64_t place, bool uneven) const;
 };
 
 }  // namespace pmnet

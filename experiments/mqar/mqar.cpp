@@ -19,6 +19,7 @@ void MqarSettings::list_fields(SettingsTable& table) {
   ProbeSettings::list_fields(table);
   table.add("keys", &task.keys, "Different keys", from_to(1, MqarTask::kMaxKeys));
   table.add("questions", &task.questions, "Keys that are asked in each row; 0: all of them", kNotNegative);
+  table.add("gaps", &gaps, "Pairs whose questions follow after filler; false: only Zoology's cells");
   table.add("zoology_pairs", &zoology_pairs, "Pairs of Zoology's cells, of 16 bytes each; empty: only the gaps",
             kPositive);
   list_mqar_fields(table, task);
@@ -27,6 +28,7 @@ void MqarSettings::list_fields(SettingsTable& table) {
 std::vector<std::string> MqarSettings::problems() {
   std::vector<std::string> found = ProbeSettings::problems();
   require_ascending(found, "zoology_pairs", zoology_pairs);
+  require(found, gaps || !zoology_pairs.empty(), "gaps is false and zoology_pairs is empty; there is nothing to do");
   for (const std::vector<int64_t>* pairs : {&loads, &zoology_pairs})
     require(found, pairs->empty() || pairs->back() <= task.keys,
             fmt::format("there are {} pairs in a row; there are only {} keys", fmt::join(*pairs, ", "), task.keys));
@@ -41,16 +43,15 @@ std::vector<Course> MqarSettings::courses() const {
     if (zoology) made->fillers = 1;
     return made;
   };
-  std::vector<Course> list = {course(of_form(false), zoology_pairs.empty() ? "" : "gap")};
+  std::vector<Course> list;
+  if (gaps) list.push_back(course(of_form(false), zoology_pairs.empty() ? "" : "gap"));
   if (zoology_pairs.empty()) return list;
   Course zoology{"zoology", of_form(true), {}, {}, /*beyond_windows=*/false};
-  for (const int64_t pairs : zoology_pairs) {
-    zoology.cells.push_back({pairs, kZoologyBytesPerPair * pairs});
-    TaskStage& stage = zoology.stages.emplace_back();
-    stage.cells = zoology.cells;
-    stage.loads = {pairs};
-    stage.most = zoology.cells.back().length;
-  }
+  TaskStage& stage = zoology.stages.emplace_back();
+  for (const int64_t pairs : zoology_pairs) zoology.cells.push_back({pairs, kZoologyBytesPerPair * pairs});
+  stage.cells = zoology.cells;  // rows with few pairs among them from the start: attention learns those first
+  stage.loads = zoology_pairs;
+  stage.most = zoology.cells.back().length;
   list.push_back(zoology);
   return list;
 }
@@ -62,7 +63,8 @@ ProbeText MqarSettings::text() const {
                   "value, which is graded. Keys of a row are distinct and never assigned twice. {} keys, {} values. "
                   "Gap: filler of {} different bytes separates pairs and questions, {} to {} bytes in training. "
                   "Zoology's form: questions at distances of a power law (a = 0.01), zeros in between, 16 bytes per "
-                  "pair. In Zoology the vocabulary is 8,192 and the answers are not fed; here they are bytes and are.",
+                  "pair, cells mixed in training. In Zoology the vocabulary is 8,192 and the answers are not fed; here "
+                  "they are bytes and are.",
                   task.keys, task.values, task.fillers, least, most),
       "filler bytes, or bytes of the row",
       "pairs",

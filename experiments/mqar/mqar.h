@@ -8,6 +8,7 @@ namespace pmnet {
 
 struct MqarSettings : ProbeSettings {
   MqarTask task;
+  bool gaps = true;
   std::vector<int64_t> zoology_pairs;  // of Zoology's cells, whose rows have 16 bytes per pair; empty: no such course
 
   void list_fields(SettingsTable& table) override;

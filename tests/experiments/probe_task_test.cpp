@@ -79,6 +79,20 @@ TEST(ModularTaskTest, AnswersAreRunningSums) {
   EXPECT_EQ(count_answers(ModularTask{}.make_row({8, 20}, 1)), 2) << "short rows have fewer questions";
 }
 
+TEST(ModularTaskTest, LongUnevenRowsPreferADigit) {
+  ModularTask even, uneven;
+  uneven.uneven_from = 1000;
+  double widest = 0;
+  for (uint64_t key = 0; key < 20; ++key) {
+    EXPECT_EQ(uneven.make_row({1, 999}, key).ids, even.make_row({1, 999}, key).ids) << "short rows are as they were";
+    const TaskRow row = uneven.make_row({1, 1000}, key);
+    const auto ones = static_cast<double>(std::count(row.ids.begin(), row.ids.end(), '1'));
+    widest = std::max(widest, std::abs(ones / 1000 - 0.5));
+    EXPECT_EQ(row.ids.back() - ModularTask::kFirstAnswer, static_cast<int64_t>(ones) % 2);
+  }
+  EXPECT_GT(widest, 0.3) << "some rows are nearly all of one digit";
+}
+
 TEST(MqarTaskTest, ZoologysRowsAskEveryKeyOnce) {
   MqarTask task;
   task.zoology = true;
