@@ -114,13 +114,15 @@ Finding memory_helps(const Reading& reading) {
   if (!reading.pmnet || !reading.no_recurrence) return finding;
   finding.checks = {at_least(0, "no recurrence less PMNet over all positions, bits per byte",
                              mean_bits(reading.all, *reading.no_recurrence, reading.pmnet), "documents")};
-  // The octave where it helps least, of those that are past the trained length.
+  // The octave where it helps least, of those that are past the trained length; the last may hold a few bytes only.
   const PositionCurve octaves = position_curve(reading.all, CurveKind::kOctaves, *reading.no_recurrence, reading.pmnet);
   const PositionPoint* least = nullptr;
-  for (const PositionPoint& point : octaves)
-    if (point.first > reading.settings.trained &&
+  for (const PositionPoint& point : octaves) {
+    const bool mostly_read = 2 * (point.last - point.first + 1) > point.first;
+    if (point.first > reading.settings.trained && mostly_read &&
         (least == nullptr || point.bits_per_byte.mean < least->bits_per_byte.mean))
       least = &point;
+  }
   if (least != nullptr)
     finding.checks.push_back(at_least(0,
                                       fmt::format("the same where it is least past the trained length, bytes {} to {}",
