@@ -7,8 +7,8 @@ Run it with the Python that has the package. Compilation takes minutes.
 
 import argparse
 import statistics
-import time
 
+import timing
 import torch
 from package import network
 
@@ -31,17 +31,20 @@ def main():
     forms = {"eager": model, "compiled": torch.compile(model, fullgraph=True)}
     ids = torch.randint(0, 254, (args.batch, args.context))
 
-    def rate(run):
-        start = time.process_time()
+    def work(run):
         model.zero_grad(set_to_none=True)
         loss = run(input_ids=ids, labels=ids).loss
         if training:
             loss.backward()
-        return ids.numel() / (time.process_time() - start)
+        return ids.numel()
+
+    def rate(run):
+        size, _, cpu_seconds = timing.timed(lambda: work(run))()
+        return size / cpu_seconds
 
     for run in forms.values():  # compilation and warm-up
-        rate(run)
-        rate(run)
+        work(run)
+        work(run)
     rounds = [{name: rate(run) for name, run in forms.items()} for _ in range(args.rounds)]
     for name in forms:
         print(f"{name}: {statistics.median(r[name] for r in rounds):,.1f} bytes per CPU second")

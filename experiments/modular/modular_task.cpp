@@ -11,16 +11,14 @@ int64_t ModularTask::questions(const TaskCell& cell) const {
   return std::clamp<int64_t>(cell.length / kDigitsBetween, 1, cell.load);
 }
 
-int64_t ModularTask::digit(uint64_t key, int64_t place, bool uneven) const {
-  const uint64_t digits = splitmix64(key, 2), choices = splitmix64(key, 3);
-  const auto favoured = [&] { return splitmix64(choices, 2 + static_cast<uint64_t>(place)) < splitmix64(choices, 0); };
-  return uneven && favoured() ? draw(choices, 1, modulus) : draw(digits, static_cast<uint64_t>(place), modulus);
-}
-
 TaskRow ModularTask::make_row(const TaskCell& cell, uint64_t key) const {
-  const uint64_t places = splitmix64(key, 1);
+  const uint64_t places = splitmix64(key, 1), digits = splitmix64(key, 2), choices = splitmix64(key, 3);
   const int64_t count = questions(cell);
   const bool uneven = uneven_from > 0 && cell.length >= uneven_from;
+  const auto digit = [&](int64_t i) {
+    const bool preferred = uneven && splitmix64(choices, 2 + static_cast<uint64_t>(i)) < splitmix64(choices, 0);
+    return preferred ? draw(choices, 1, modulus) : draw(digits, static_cast<uint64_t>(i), modulus);
+  };
   // Digits before question `i`.
   const auto place = [&](int64_t i) {
     const int64_t begin = i * cell.length / count, end = (i + 1) * cell.length / count;
@@ -35,7 +33,7 @@ TaskRow ModularTask::make_row(const TaskCell& cell, uint64_t key) const {
       row.add(kFirstAnswer + sum, /*is_answer=*/true);
     }
     if (i == cell.length) break;
-    const int64_t next = digit(key, i, uneven);
+    const int64_t next = digit(i);
     sum = (sum + next) % modulus;
     row.add(kFirstDigit + next);
   }

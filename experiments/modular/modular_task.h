@@ -21,7 +21,6 @@ struct ModularTask : Task {
 
  private:
   int64_t questions(const TaskCell& cell) const;
-  int64_t digit(uint64_t key, int64_t place, bool uneven) const;
 };
 
 }  // namespace pmnet
