@@ -5,7 +5,7 @@
 
 Run it with the Python that has the package. --peers names one with torch, transformers 4.57 and einops: Hugging Face's
 Llama and Mamba-2 then have about as many parameters as the preset. --authors is a clone of the authors' repository.
-Every round starts each candidate once, as a process of its own.
+Each round runs every candidate once, in a separate process.
 """
 
 from __future__ import annotations

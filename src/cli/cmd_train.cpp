@@ -145,7 +145,7 @@ void add_train_command(CLI::App& app) {
   const auto arguments = std::make_shared<TrainArguments>();
   command->add_option("--out", arguments->request.out, "Folder of the run")->type_name("DIR");
   command->add_flag("--resume", arguments->request.resume, "Resume the run in that folder, bit for bit");
-  // torchrun takes --run for an abbreviation of its own options, hence the second name.
+  // torchrun reads --run as short for one of its options, hence the second name.
   command
       ->add_option("--run,--recipe", arguments->run_file, "Settings: a TOML file, or the name of one in recipes/train")
       ->type_name("FILE|NAME");

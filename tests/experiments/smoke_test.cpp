@@ -150,7 +150,8 @@ TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
   ASSERT_GT(fast.at("best_score").get<double>(), slow.at("best_score").get<double>());
   EXPECT_EQ(result_in(out, "test pmnet, seed 1").at("learning_rate"), 3e-3);
   EXPECT_EQ(result_in(out, "test pmnet without recurrence, seed 1").at("learning_rate"), 3e-3);
-  EXPECT_EQ(result_in(out, "test mamba, seed 1").at("learning_rate"), 1e-3) << "a baseline has rates of its own";
+  EXPECT_EQ(result_in(out, "test mamba, seed 1").at("learning_rate"), 1e-3)
+      << "baselines have their own learning rates";
 }
 
 TEST(TaskExperimentTest, SeedsCanBeginLater) {
