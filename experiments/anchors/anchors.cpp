@@ -50,22 +50,28 @@ std::vector<CandidateSpec> AnchorsSettings::candidates() const {
   return list;
 }
 
+std::string AnchorsExperiment::read_part(int64_t seed) { return fmt::format("read without embeddings, seed {}", seed); }
+
 std::vector<Part> AnchorsExperiment::parts() {
   const std::vector<CandidateSpec> candidates = settings_.candidates();
-  Part reading, counting;
-  reading.name = kReadPart;
-  reading.cost = reading_cost(candidates[kNormal].config, settings_.books);
-  reading.cost.bytes *= static_cast<double>(candidates.size());
-  reading.cost.flop *= static_cast<double>(candidates.size());
-  reading.run = [this](PartContext& context) { return read(context); };
+  std::vector<Part> parts = {books_part(settings_.books, kBookSeed)};
+  for (int64_t seed = 1; seed <= settings_.seeds(); ++seed) {
+    Part& reading = parts.emplace_back();
+    reading.name = read_part(seed);
+    reading.cost = reading_cost(candidates[kNormal].config, settings_.books);
+    reading.cost.bytes *= static_cast<double>(candidates.size());
+    reading.cost.flop *= static_cast<double>(candidates.size());
+    reading.run = [this, seed](PartContext& context) { return read(seed, context); };
+  }
+  Part& counting = parts.emplace_back();
   counting.name = kRoutingPart;
   counting.cost = reading_cost(candidates[kNormal].config, settings_.books, settings_.routing_bytes);
   counting.run = [this](PartContext& context) { return count_routes(context); };
-  return {books_part(settings_.books, kBookSeed), reading, counting};
+  return parts;
 }
 
-json AnchorsExperiment::read(PartContext& context) const {
-  const OpenedModel opened = open_candidate(settings_.pmnet(), context);
+json AnchorsExperiment::read(int64_t seed, PartContext& context) const {
+  const OpenedModel opened = open_candidate(settings_.pmnet(), seed, context);
   std::vector<Candidate> models;
   for (const CandidateSpec& candidate : settings_.candidates())
     models.push_back({candidate.title, make_engine(opened.weights, candidate.tested), 0});
@@ -76,7 +82,7 @@ json AnchorsExperiment::read(PartContext& context) const {
 
 json AnchorsExperiment::count_routes(PartContext& context) const {
   constexpr size_t kChunk = 1024;
-  const OpenedModel opened = open_candidate(settings_.pmnet(), context);
+  const OpenedModel opened = open_candidate(settings_.pmnet(), /*seed=*/1, context);
   DocumentLimits limits = settings_.books.limits();
   limits.max_bytes = std::min(limits.max_bytes, settings_.routing_bytes);
   ReadOptions read;

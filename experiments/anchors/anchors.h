@@ -26,10 +26,11 @@ class AnchorsExperiment : public Experiment {
   std::vector<Part> parts() override;
   Report report(const Results& results, const std::filesystem::path& folder) override;
 
-  static constexpr const char *kReadPart = "read without embeddings", *kRoutingPart = "routing";
+  static std::string read_part(int64_t seed);
+  static constexpr const char* kRoutingPart = "routing";  // of seed 1
 
  private:
-  nlohmann::json read(PartContext& context) const;
+  nlohmann::json read(int64_t seed, PartContext& context) const;
   nlohmann::json count_routes(PartContext& context) const;
 
   AnchorsSettings settings_;

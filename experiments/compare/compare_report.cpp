@@ -6,9 +6,9 @@
 #include "base/format.h"
 #include "config/costs.h"
 #include "eval/eval_report.h"
-#include "eval/score_files.h"
 #include "experiments/compare/compare.h"
-#include "report/curves.h"
+#include "experiments/framework/seeded_scores.h"
+#include "experiments/framework/training_charts.h"
 
 namespace pmnet {
 
@@ -23,25 +23,14 @@ constexpr int64_t kFar = 4;           // times the trained length
 
 std::string counted(int64_t bytes) { return format_count(static_cast<uint64_t>(bytes)); }
 
-// What the report is made from: an evaluation per seed, and all of them together.
-struct Comparison {
+// What the report is made from.
+struct Comparison : SeededScores {
   const CompareSettings& settings;
   std::vector<CandidateSpec> candidates;
-  std::vector<Evaluation> seeds;
-  Evaluation pooled;
 
-  const char* over() const { return seeds.size() == 1 ? "documents" : "seeds"; }
+  explicit Comparison(const CompareSettings& made_with) : settings(made_with), candidates(made_with.candidates()) {}
   const std::string& title(CompareCurve curve) const { return candidates[curve].title; }
   int64_t attention_limit() const { return std::min(settings.attention_limit, settings.books.bytes); }
-
-  // Over seeds where there are several, else over documents.
-  template <typename Measure>
-  Interval over_seeds(const Measure& measure) const {
-    if (seeds.size() == 1) return measure(seeds[0]);
-    std::vector<double> means;
-    for (const Evaluation& seed : seeds) means.push_back(measure(seed).mean);
-    return mean_interval(means);
-  }
 
   // How much more one curve needs than another at some positions.
   Check difference(const std::string& where, CompareCurve curve, CompareCurve base, const Positions& positions,
@@ -128,7 +117,6 @@ Finding beyond(const Comparison& all) {
 Finding trainings(const Comparison& all, const Results& results, const fs::path& folder) {
   Table table({"model", "seed", "parameters", "more than PMNet", "steps", "best step", "held-out bits per byte",
                "largest norm", "batches"});
-  std::vector<Run> runs;
   bool same_batches = true;
   const auto reference = static_cast<double>(parameter_count(all.candidates[kPmnet].config));
   for (int64_t seed = 1; seed <= all.settings.seeds; ++seed)
@@ -143,13 +131,22 @@ Finding trainings(const Comparison& all, const Results& results, const fs::path&
                      fmt::format("{:+.2f}%", 100 * (parameters / reference - 1)), result.at("steps").dump(),
                      result.at("best_step").dump(), fmt::format("{:.4f}", -number_of(result.at("best_score"))),
                      fmt::format("{:.3g}", number_of(result.at("largest_norm"))), result.at("batch_hash")});
-      runs.push_back(read_run((folder / "parts" / folder_name(part)).string()));
-      runs.back().name = fmt::format("{}, seed {}", candidate.name, seed);
     }
-  write_charts(curves_of(runs, {"val/bpb", "train/grad_norm"}), (folder / "training.svg").string());
+  std::vector<SeedCurves> models;
+  for (const CandidateSpec& candidate : all.candidates) {
+    if (!candidate.trains()) continue;
+    SeedCurves& model = models.emplace_back(SeedCurves{candidate.title, {}});
+    for (int64_t seed = 1; seed <= all.settings.seeds; ++seed)
+      model.folders.push_back(folder / "parts" / folder_name(CompareSettings::train_part(candidate.training, seed)));
+  }
+  write_charts(training_charts(models, {{"val/bpb", "Held-out text", "bits per byte"},
+                                        {"train/grad_norm", "Gradient norm", "norm", Scale::kLog10}}),
+               (folder / "training.svg").string());
   Finding finding;
   finding.heading = "Trainings";
-  finding.pictures = {{"training.svg", "Bits per byte of held-out text and gradient norm during training."}};
+  finding.pictures = {{"training.svg", fmt::format("Bits per byte of held-out text and gradient norm during "
+                                                   "training. {}",
+                                                   kSeedBandCaption)}};
   finding.tables = {{"Parameters agree within 2%.", table}};
   // A training that diverged has seen fewer batches; its table row says so.
   finding.remarks = {same_batches ? "All models of a seed were trained on byte-identical batches: the hashes of all "
@@ -178,11 +175,9 @@ std::vector<std::string> protocol(const CompareSettings& settings) {
 }  // namespace
 
 Report CompareExperiment::report(const Results& results, const fs::path& folder) {
-  Comparison all{settings_, settings_.candidates(), {}, {}};
-  for (int64_t seed = 1; seed <= settings_.seeds; ++seed) {
-    all.seeds.push_back(load_scores(results.at(CompareSettings::evaluate_part(seed))));
-    add_documents(all.pooled, all.seeds.back());
-  }
+  Comparison all(settings_);
+  for (int64_t seed = 1; seed <= settings_.seeds; ++seed)
+    all.add(load_scores(results.at(CompareSettings::evaluate_part(seed))));
   write_file_atomically(folder / "curves.csv", curve_table(all.pooled).csv());
   return {"Controlled comparison",
           protocol(settings_),

@@ -102,12 +102,11 @@ Finding accuracy_finding(const Readings& all, const Course& course) {
 
 Finding training_finding(const Readings& all, const Course& course) {
   const bool curriculum = course.stages.size() > 1;
-  std::vector<TaskResults::Metric> curves = {
-      {"eval/loss", "Evaluation loss", "nats per byte of the copy"},
-      {"train/grad_norm", "Gradient norm before clipping", "norm", Scale::kLog10}};
+  std::vector<TrainingMetric> curves = {{"eval/loss", "Evaluation loss", "nats per byte of the copy"},
+                                        {"train/grad_norm", "Gradient norm before clipping", "norm", Scale::kLog10}};
   if (curriculum) curves.push_back({"eval/largest_length", "Largest N of the curriculum", "bytes"});
   const std::string file = file_of("training", course);
-  write_charts(all.results.training_charts(all.folder, course, curves), (all.folder / file).string());
+  write_charts(training_charts(all.results.training_curves(all.folder, course), curves), (all.folder / file).string());
   Finding finding;
   finding.heading = fmt::format("Training, {} (figure 5)", course.name);
   finding.claim =

@@ -24,6 +24,16 @@ CandidateSpec without_recurrence(const CandidateSpec& candidate, int64_t limit) 
   return off;
 }
 
+namespace {
+
+CompareSettings read_compare_recipe(const std::string& recipe) {
+  CompareSettings compare;
+  compare.set(read_toml(find_recipe("compare", recipe)));
+  return compare;
+}
+
+}  // namespace
+
 std::vector<CandidateSpec> ReadingSettings::given_candidates() const {
   std::vector<CandidateSpec> given;
   for (const std::string& text : models) {
@@ -36,12 +46,12 @@ std::vector<CandidateSpec> ReadingSettings::given_candidates() const {
     candidate.folder = named.folder;
   }
   if (!given.empty()) return given;
-  CompareSettings compare;
-  compare.set(read_toml(find_recipe("compare", compare_recipe)));
-  for (const CandidateSpec& candidate : compare.candidates())
+  for (const CandidateSpec& candidate : read_compare_recipe(compare_recipe).candidates())
     if (candidate.trains() && candidate.trained.recurrence != false) given.push_back(candidate);
   return given;
 }
+
+int64_t ReadingSettings::seeds() const { return models.empty() ? read_compare_recipe(compare_recipe).seeds : 1; }
 
 void ReadingSettings::list_fields(SettingsTable& table) {
   Settings::list_fields(table);
@@ -50,15 +60,15 @@ void ReadingSettings::list_fields(SettingsTable& table) {
   books.list_fields(table, "text");
 }
 
-OpenedModel open_candidate(const CandidateSpec& candidate, const PartContext& context) {
+OpenedModel open_candidate(const CandidateSpec& candidate, int64_t seed, const PartContext& context) {
   if (!candidate.folder.empty()) return open_model(candidate.folder.string());
   const fs::path compare = context.experiment_folder().parent_path() / "compare";
-  const fs::path part = compare / "parts" / folder_name(CompareSettings::train_part(candidate.training, 1));
+  const fs::path part = compare / "parts" / folder_name(CompareSettings::train_part(candidate.training, seed));
   if (!fs::exists(part / "result.json"))
     fail(
-        "{}: there is no trained {}; give models with --model LABEL=DIR, or train them first: pmnet experiment "
-        "compare --out {}",
-        compare.string(), candidate.title, compare.string());
+        "{}: there is no trained {} of seed {}; give models with --model LABEL=DIR, or train them first: pmnet "
+        "experiment compare --out {}",
+        compare.string(), candidate.title, seed, compare.string());
   return open_model((part / "model").string());
 }
 

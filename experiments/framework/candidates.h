@@ -34,6 +34,7 @@ struct CandidateSpec {
 
   bool trains() const { return training == name; }
   bool remembers() const { return has_memory(config) && tested.recurrence != false; }
+  bool is_baseline() const { return !std::holds_alternative<PmnetConfig>(config); }
   bool attends() const { return std::holds_alternative<TransformerConfig>(config); }
   // Nothing but windows: it must not know what is further back than they reach.
   bool is_window_control() const { return std::holds_alternative<PmnetConfig>(config) && !remembers(); }
@@ -52,9 +53,11 @@ struct ReadingSettings : Settings {
   // The given models. Without any, those that the comparison in the folder beside the experiment has trained with the
   // given recipe: PMNet, Transformer and Mamba. Reads the configurations of given folders.
   std::vector<CandidateSpec> given_candidates() const;
+  // As many as that comparison has; given models count as one.
+  int64_t seeds() const;
 };
 
 // UserError when the comparison's training is not there or not finished.
-OpenedModel open_candidate(const CandidateSpec& candidate, const PartContext& context);
+OpenedModel open_candidate(const CandidateSpec& candidate, int64_t seed, const PartContext& context);
 
 }  // namespace pmnet

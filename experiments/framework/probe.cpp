@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace pmnet {
 
@@ -43,14 +42,11 @@ Course ProbeSettings::course(std::shared_ptr<const Task> task, const std::string
 }
 
 std::vector<TaskCell> ProbeSettings::judged_cells(const Course& course) const {
-  std::map<int64_t, TaskCell> by_load;
-  for (const TaskCell& cell : course.cells) {
-    if (cell.length <= reach()) continue;
-    const auto [found, first] = by_load.try_emplace(cell.load, cell);
-    if (!first && course.stages.back().trains(cell)) found->second = cell;
-  }
   std::vector<TaskCell> cells;
-  for (const auto& [load, cell] : by_load) cells.push_back(cell);
+  for (const TaskCell& cell : course.cells) {  // ascending by load, then by length
+    const bool first_of_load = cells.empty() || cells.back().load != cell.load;
+    if (cell.length > reach() && (first_of_load || course.stages.back().trains(cell))) cells.push_back(cell);
+  }
   return cells;
 }
 

@@ -43,8 +43,8 @@ struct ProbeSettings : TaskSettings {
   Course course(std::shared_ptr<const Task> task, const std::string& name = "") const;
   // Those asked for; PMNet also without recurrence.
   std::vector<CandidateSpec> all_candidates() const;
-  // Per load, what the verdict is about: the longest tested length that training has seen, or, where that is within the
-  // reach of the windows, the next one past it.
+  // What the verdict is about: per load, every tested length past the reach of the windows that training has seen, or,
+  // where there is none, the next one past it. All of them: a state that drifts may be right at one length by luck.
   std::vector<TaskCell> judged_cells(const Course& course) const;
 };
 

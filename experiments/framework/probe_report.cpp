@@ -43,12 +43,12 @@ Finding memory_finding(const Probe& probe) {
   Finding finding;
   const bool beyond = probe.course.beyond_windows;
   finding.heading = probe.heading(beyond ? "PMNet answers where its windows cannot see" : "PMNet answers");
-  finding.claim =
-      beyond ? fmt::format(
-                   "PMNet answers at the longest lengths that it was trained on, which are beyond the {} bytes "
-                   "that its windows reach, and cannot without the recurrence of its memory.",
-                   probe.settings.reach())
-             : "PMNet answers at the longest lengths that it was trained on.";
+  finding.claim = beyond
+                      ? fmt::format(
+                            "PMNet answers at every length that it was trained on beyond the {} bytes that its windows "
+                            "reach, and cannot without the recurrence of its memory.",
+                            probe.settings.reach())
+                      : "PMNet answers at every length that it was trained on.";
   const std::vector<TaskCell> cells = probe.settings.judged_cells(probe.course);
   for (const CandidateSpec& candidate : probe.results.plan().candidates) {
     if (candidate.attends()) {

@@ -108,8 +108,9 @@ std::string test_part_name(const CandidateSpec& candidate, const Course& course,
   return fmt::format("test {}{}, seed {}", candidate.name, suffix(course), seed);
 }
 
-TaskTraining task_training(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course,
+TaskTraining task_training(const TaskSettings& settings, const CandidateSpec& candidate, Course course,
                            double learning_rate, int64_t seed) {
+  course.stages = settings.stages_of(candidate, course.stages);
   TaskTraining training;
   training.model = candidate.config;
   training.config = settings.train_config(candidate, learning_rate, seed);

@@ -46,7 +46,7 @@ class TaskExperiment : public Experiment {
 };
 
 // The training of one part. `begin_from` of the settings applies.
-TaskTraining task_training(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course,
+TaskTraining task_training(const TaskSettings& settings, const CandidateSpec& candidate, Course course,
                            double learning_rate, int64_t seed);
 
 }  // namespace pmnet

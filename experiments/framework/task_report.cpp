@@ -8,7 +8,6 @@
 
 #include "base/format.h"
 #include "config/costs.h"
-#include "report/metrics_log.h"
 
 namespace pmnet {
 
@@ -16,27 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-constexpr int64_t kMostPoints = 400;  // of a line
-
-// One metric of several seeds, in equal intervals of steps.
-Series metric_band(const std::string& name, const std::vector<std::vector<MetricPoint>>& seeds) {
-  int64_t last = 0;
-  for (const auto& points : seeds)
-    if (!points.empty()) last = std::max(last, points.back().step);
-  const int64_t width = std::max<int64_t>(1, (last + kMostPoints - 1) / kMostPoints);
-  std::map<int64_t, std::vector<double>> intervals;
-  for (const auto& points : seeds)
-    for (const MetricPoint& point : points)
-      if (std::isfinite(point.value)) intervals[point.step / width].push_back(point.value);
-  std::vector<double> xs;
-  std::vector<std::vector<double>> values;
-  for (auto& [number, inside] : intervals) {
-    xs.push_back((static_cast<double>(number) + 0.5) * static_cast<double>(width));
-    values.push_back(std::move(inside));
-  }
-  return seed_band(name, xs, values);
-}
 
 // Null where the cell was not tested.
 const json* find_cell(const json& test, const TaskCell& cell) {
@@ -180,32 +158,17 @@ NamedTable TaskResults::training_table() const {
       table};
 }
 
-std::vector<LineChart> TaskResults::training_charts(const fs::path& folder, const Course& course,
-                                                    const std::vector<Metric>& metrics) const {
-  std::vector<LineChart> charts;
-  for (const Metric& metric : metrics) {
-    LineChart& chart = charts.emplace_back();
-    chart.title = metric.title;
-    chart.x_label = "step";
-    chart.y_label = metric.y_label;
-    chart.y_scale = metric.y_scale;
-  }
+std::vector<SeedCurves> TaskResults::training_curves(const fs::path& folder, const Course& course) const {
+  std::vector<SeedCurves> models;
   for (const CandidateSpec& candidate : plan_.candidates) {
     if (!candidate.trains()) continue;
-    std::vector<MetricSeries> seeds;
+    SeedCurves& model = models.emplace_back(SeedCurves{candidate.title, {}});
     for (const int64_t seed : settings_.seed_numbers()) {
       const std::string part = train_part_name(settings_, candidate, course, best_rate(candidate, course, seed), seed);
-      seeds.push_back(read_metrics((folder / "parts" / folder_name(part) / "metrics.jsonl").string()));
-    }
-    for (size_t m = 0; m < metrics.size(); ++m) {
-      std::vector<std::vector<MetricPoint>> points;
-      for (const MetricSeries& series : seeds)
-        if (const auto found = series.by_name.find(metrics[m].name); found != series.by_name.end())
-          points.push_back(found->second);
-      if (!points.empty()) charts[m].series.push_back(metric_band(candidate.title, points));
+      model.folders.push_back(folder / "parts" / folder_name(part));
     }
   }
-  return charts;
+  return models;
 }
 
 }  // namespace pmnet

@@ -7,13 +7,12 @@
 
 #include "experiments/framework/experiment.h"
 #include "experiments/framework/task_experiment.h"
-#include "report/plot.h"
+#include "experiments/framework/training_charts.h"
 
 namespace pmnet {
 
 inline constexpr double kLearned = 0.95;       // accuracy that counts as knowing
 inline constexpr double kChanceMargin = 0.10;  // above chance that still counts as guessing
-inline constexpr const char* kSeedBandCaption = "Mean over seeds; the bands go from the least to the greatest.";
 
 // A task experiment that is finished.
 class TaskResults {
@@ -48,13 +47,8 @@ class TaskResults {
   HeatMap heat_map(const CandidateSpec& candidate, const Course& course) const;
   Table cell_table() const;  // every number, for .csv files
   NamedTable training_table() const;
-  // One chart per metric over the steps: a line per candidate with the band of its seeds.
-  struct Metric {
-    std::string name, title, y_label;
-    Scale y_scale = Scale::kLinear;
-  };
-  std::vector<LineChart> training_charts(const std::filesystem::path& folder, const Course& course,
-                                         const std::vector<Metric>& metrics) const;
+  // Of the trainings with the best learning rates; `folder` is the experiment's.
+  std::vector<SeedCurves> training_curves(const std::filesystem::path& folder, const Course& course) const;
 
  private:
   double best_rate(const CandidateSpec& candidate, const Course& course, int64_t seed) const;

@@ -30,6 +30,10 @@ void TrainingSettings::list_fields(SettingsTable& table) {
             kAboveZero);
   table.add("memory_embedding_std", &shape.memory_embedding_std,
             "Standard deviation of PMNet's initial memory embeddings, the anchors; the paper's is 0.02", kNotNegative);
+  table.add("residual_init", &shape.residual_init,
+            "Factor of init in PMNet's and the Transformer's matrices whose output is added to the residual stream; "
+            "the paper's is 1; 0: a new layer changes nothing",
+            kNotNegative);
   table.add("memory_keys", &shape.memory_keys, "What addresses PMNet's slots; the published form is state");
   table.add("memory_values", &shape.memory_values, "What PMNet reads from its slots; the published form is anchored");
   table.add("dropout", &shape.attention_dropout, "Of attention probabilities, PMNet and Transformer");
@@ -79,6 +83,7 @@ ModelConfig TrainingSettings::model_config(CandidateKind kind) const {
   if (kind == CandidateKind::kTransformer) {
     TransformerConfig transformer = transformer_like(config, transformer_layers);
     transformer.initializer_range = config.initializer_range;
+    transformer.residual_init = config.residual_init;
     return transformer;
   }
   config.memory_modules = kind == CandidateKind::kPmnet;
@@ -104,6 +109,9 @@ void TaskSettings::list_fields(SettingsTable& table) {
   TrainingSettings::list_fields(table);
   table.add("first_seed", &first_seed, "Seed of the first training; the others have the next ones", kPositive);
   table.add("baseline_lr", &baseline_rates, "As lr, for Transformer and Mamba; empty: lr", kAboveZero);
+  table.add("baseline_first_load", &baseline_first_load,
+            "Curriculum: Transformer and Mamba begin with a stage of at most this load; 0: with the first",
+            kNotNegative);
   table.add("samples", &samples, "Rows per cell and seed in tests", kPositive);
   table.add("test_bytes", &test_bytes, "Bytes of all rows of a cell in tests at most; 0: no limit", kNotNegative);
   table.add("validation_samples", &validation_samples, "Rows per cell in the evaluations of a training", kPositive);
@@ -145,8 +153,15 @@ std::vector<int64_t> TaskSettings::seed_numbers() const {
 }
 
 const std::vector<double>& TaskSettings::rates_of(const CandidateSpec& candidate) const {
-  const bool is_baseline = !std::holds_alternative<PmnetConfig>(candidate.config);
-  return is_baseline && !baseline_rates.empty() ? baseline_rates : learning_rates;
+  return candidate.is_baseline() && !baseline_rates.empty() ? baseline_rates : learning_rates;
+}
+
+std::vector<TaskStage> TaskSettings::stages_of(const CandidateSpec& candidate, std::vector<TaskStage> of_course) const {
+  if (!candidate.is_baseline() || baseline_first_load == 0) return of_course;
+  TaskStage first = of_course.front();
+  std::erase_if(first.loads, [&](int64_t load) { return load > baseline_first_load; });
+  if (!first.loads.empty() && first.loads != of_course.front().loads) of_course.insert(of_course.begin(), first);
+  return of_course;
 }
 
 std::vector<TaskStage> TaskSettings::stages_to(const TaskStage& last) const {

@@ -39,6 +39,7 @@ struct TrainingSettings : Settings {
 struct TaskSettings : TrainingSettings {
   int64_t first_seed = 1;              // the trainings have this seed and those after it
   std::vector<double> baseline_rates;  // learning rates of Transformer and Mamba; empty: those of PMNet
+  int64_t baseline_first_load = 0;     // largest load of a stage that only these begin with; 0: none
   int64_t samples = 64;                // rows per cell and seed, in tests
   int64_t test_bytes = 0;              // of a cell, in tests: fewer rows of long ones; 0: no limit
   int64_t validation_samples = 64;     // rows per cell, in the evaluations of a training
@@ -56,6 +57,9 @@ struct TaskSettings : TrainingSettings {
   std::vector<std::string> problems() override;
   std::vector<int64_t> seed_numbers() const;
   const std::vector<double>& rates_of(const CandidateSpec& candidate) const;
+  // Those of a course, and for baselines the one that they begin with: attention finds what followed a key among few of
+  // them first, where two keys that share an address of PMNet's memory cost too little to be told apart.
+  std::vector<TaskStage> stages_of(const CandidateSpec& candidate, std::vector<TaskStage> of_course) const;
   // The stages up to `last`, whose lengths and loads are those asked for.
   std::vector<TaskStage> stages_to(const TaskStage& last) const;
   // Rows of a cell in tests.

@@ -6,10 +6,10 @@
 
 namespace pmnet {
 
-// The load of a cell is the number of different keys, as many as values: half of MAD's vocabulary. Its length is that
-// of the row without BOS.
+// The load of a cell is the number of different keys in a row, drawn anew for each row from all there are, so that rows
+// with few keys teach every key. Its length is that of the row without BOS.
 struct InContextRecallTask : Task {
-  int64_t values = 8;
+  int64_t keys = 8, values = 8;  // half of MAD's vocabulary each
 
   static constexpr int64_t kFirstValue = 128, kMaxValues = 126;
 

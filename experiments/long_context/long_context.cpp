@@ -36,25 +36,30 @@ std::vector<CandidateSpec> LongContextSettings::candidates() const {
   return list;
 }
 
+std::string LongContextExperiment::part_name(const CandidateSpec& candidate, int64_t seed) {
+  return fmt::format("read with {}, seed {}", candidate.title, seed);
+}
+
 std::vector<Part> LongContextExperiment::parts() {
   std::vector<Part> parts = {books_part(settings_.books, kBookSeed)};
-  for (const CandidateSpec& candidate : settings_.candidates()) {
-    Part part;
-    part.name = part_name(candidate);
-    part.cost = reading_cost(candidate.config, settings_.books, candidate.limit);
-    part.run = [this, candidate](PartContext& context) {
-      const OpenedModel opened = open_candidate(candidate, context);
-      EvalSettings reading;
-      reading.window = curve_window(settings_.trained);
-      reading.protocol = settings_.protocol;
-      reading.chunk = settings_.chunk;  // one document at a time: time and memory are those of a single sequence
-      const std::vector<Candidate> models = {
-          {candidate.title, make_engine(opened.weights, candidate.tested), candidate.limit}};
-      return nlohmann::json{{"model", opened.weights.hash()},
-                            {"scores", score_books(models, settings_.books, reading, context)}};
-    };
-    parts.push_back(std::move(part));
-  }
+  for (int64_t seed = 1; seed <= settings_.seeds(); ++seed)
+    for (const CandidateSpec& candidate : settings_.candidates()) {
+      Part part;
+      part.name = part_name(candidate, seed);
+      part.cost = reading_cost(candidate.config, settings_.books, candidate.limit);
+      part.run = [this, candidate, seed](PartContext& context) {
+        const OpenedModel opened = open_candidate(candidate, seed, context);
+        EvalSettings reading;
+        reading.window = curve_window(settings_.trained);
+        reading.protocol = settings_.protocol;
+        reading.chunk = settings_.chunk;  // one document at a time: time and memory are those of a single sequence
+        const std::vector<Candidate> models = {
+            {candidate.title, make_engine(opened.weights, candidate.tested), candidate.limit}};
+        return nlohmann::json{{"model", opened.weights.hash()},
+                              {"scores", score_books(models, settings_.books, reading, context)}};
+      };
+      parts.push_back(std::move(part));
+    }
   return parts;
 }
 

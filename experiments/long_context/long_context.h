@@ -26,7 +26,7 @@ class LongContextExperiment : public Experiment {
   std::vector<Part> parts() override;
   Report report(const Results& results, const std::filesystem::path& folder) override;
 
-  static std::string part_name(const CandidateSpec& candidate) { return "read with " + candidate.title; }
+  static std::string part_name(const CandidateSpec& candidate, int64_t seed);
 
  private:
   LongContextSettings settings_;

@@ -5,7 +5,7 @@
 #include "base/atomic_folder.h"
 #include "base/format.h"
 #include "eval/eval_report.h"
-#include "eval/score_files.h"
+#include "experiments/framework/seeded_scores.h"
 #include "experiments/long_context/long_context.h"
 
 namespace pmnet {
@@ -23,12 +23,16 @@ constexpr double kNothing = 1e-3;      // bits
 std::string counted(int64_t bytes) { return format_count(static_cast<uint64_t>(bytes)); }
 
 // What the report is made from: all candidates side by side. The roles are absent where no candidate has them.
-struct Reading {
+struct Reading : SeededScores {
   const LongContextSettings& settings;
   const fs::path& folder;
   std::vector<CandidateSpec> candidates;
-  Evaluation all;
   std::optional<size_t> pmnet, no_recurrence, transformer;
+
+  Reading(const LongContextSettings& made_with, const fs::path& report_folder)
+      : settings(made_with), folder(report_folder), candidates(made_with.candidates()) {
+    find_roles();
+  }
 
   void find_roles() {
     for (size_t i = candidates.size(); i-- > 0;) {  // the first of each
@@ -41,33 +45,37 @@ struct Reading {
   Check drift(size_t reader, Bound bound, double threshold) const {
     const int64_t trained = settings.trained, limit = candidates[reader].limit;
     const int64_t end = limit > 0 ? std::min(limit, settings.books.bytes) : settings.books.bytes;
-    return {fmt::format("{} from byte {} to {} less inside the trained {}, bits per byte", all.labels[reader],
+    return {fmt::format("{} from byte {} to {} less inside the trained {}, bits per byte", pooled.labels[reader],
                         counted(end / 2), counted(end), counted(trained)),
-            change_between(all, reader, {trained / 2 + 1, trained}, {end / 2 + 1, end}), bound, threshold, "documents"};
+            over_seeds([&](const Evaluation& seed) {
+              return change_between(seed, reader, {trained / 2 + 1, trained}, {end / 2 + 1, end});
+            }),
+            bound, threshold, over()};
   }
 
   // Late against early: time per byte, and the size of the state.
   Check time_ratio(size_t reader) const {
     const int64_t end = settings.books.bytes;
     std::vector<double> early, late;
-    for (const ThroughputPoint& point : all.throughput[reader].points()) {
+    for (const ThroughputPoint& point : pooled.throughput[reader].points()) {
       if (point.first >= end / 32 && point.first < end / 4) early.push_back(point.fastest);
       if (point.first >= end / 2) late.push_back(point.fastest);
     }
     for (double& seconds : late) seconds /= mean_interval(early).mean;
-    return at_most(kSteadyTime, all.labels[reader] + ": time per byte in the second half against the first quarter",
+    return at_most(kSteadyTime, pooled.labels[reader] + ": time per byte in the second half against the first quarter",
                    mean_interval(late), "intervals of text");
   }
 
   Check state_ratio(size_t reader, Bound bound, double threshold) const {
-    const std::vector<ThroughputPoint>& points = all.throughput[reader].points();
+    const std::vector<ThroughputPoint>& points = pooled.throughput[reader].points();
     const ThroughputPoint& early = points.at(points.size() / 16);
     const double ratio = static_cast<double>(points.back().state_bytes) / static_cast<double>(early.state_bytes);
-    return {fmt::format("{}: bytes of the state at the end against byte {}", all.labels[reader], counted(early.first)),
-            {ratio, ratio, ratio, 1},  // exact: a count, not a sample
-            bound,
-            threshold,
-            "reading"};
+    return {
+        fmt::format("{}: bytes of the state at the end against byte {}", pooled.labels[reader], counted(early.first)),
+        {ratio, ratio, ratio, 1},  // exact: a count, not a sample
+        bound,
+        threshold,
+        "reading"};
   }
 };
 
@@ -81,14 +89,14 @@ Finding stability(const Reading& reading) {
   if (reading.pmnet) finding.checks.push_back(reading.drift(*reading.pmnet, Bound::kAtMost, kStable));
   if (reading.transformer)
     finding.checks.push_back(control(reading.drift(*reading.transformer, Bound::kAtLeast, kDiverged)));
-  std::vector<LineChart> charts = eval_charts(reading.all);
+  std::vector<LineChart> charts = eval_charts(reading.pooled);
   for (LineChart& chart : charts) chart.markers = {{static_cast<double>(reading.settings.trained), "trained"}};
   write_chart(charts[0], (reading.folder / "position.svg").string());
   write_chart(charts[1], (reading.folder / "cumulative.svg").string());
-  finding.pictures = {{"position.svg", "Bits per byte by position; bands are 95% intervals over documents."},
+  finding.pictures = {{"position.svg", "Bits per byte by position; bands are 95% intervals over documents and seeds."},
                       {"cumulative.svg", "The same up to a position."}};
-  finding.tables = {{"", model_table(reading.all)},
-                    {"Bits per byte by octave of positions.", octave_table(reading.all)}};
+  finding.tables = {{"", model_table(reading.pooled)},
+                    {"Bits per byte by octave of positions.", octave_table(reading.pooled)}};
   finding.remarks = {fmt::format(
       "A Transformer keeps everything it has read and its time grows with the square of the length, so it reads only "
       "the first {} bytes of each document.",
@@ -97,12 +105,10 @@ Finding stability(const Reading& reading) {
 }
 
 // Byte 1 is predicted from BOS alone: there is nothing to remember yet, and a difference there would be a mistake.
-Check nothing_to_remember(const PositionPoint& first) {
-  Interval size = first.bits_per_byte;
+Check nothing_to_remember(Interval size, const char* over) {
   if (size.mean < 0) size = {-size.mean, -size.high, -size.low, size.count};
-  return control(at_most(kNothing,
-                         "the first byte, where there is nothing to remember yet: size of the difference, bits", size,
-                         "documents"));
+  return control(at_most(
+      kNothing, "the first byte, where there is nothing to remember yet: size of the difference, bits", size, over));
 }
 
 Finding memory_helps(const Reading& reading) {
@@ -112,23 +118,34 @@ Finding memory_helps(const Reading& reading) {
       "With its memory switched off for the evaluation, PMNet needs more bits at all positions (the paper: 1.50 "
       "against 1.45).";
   if (!reading.pmnet || !reading.no_recurrence) return finding;
-  finding.checks = {at_least(0, "no recurrence less PMNet over all positions, bits per byte",
-                             mean_bits(reading.all, *reading.no_recurrence, reading.pmnet), "documents")};
+  const auto difference = [&](const Positions& positions) {
+    return reading.over_seeds([&](const Evaluation& seed) {
+      return mean_bits_between(seed, positions, *reading.no_recurrence, reading.pmnet);
+    });
+  };
+  finding.checks = {
+      at_least(0, "no recurrence less PMNet over all positions, bits per byte", difference({}), reading.over())};
+  const auto octaves_of = [&](const Evaluation& evaluation) {
+    return position_curve(evaluation, CurveKind::kOctaves, *reading.no_recurrence, reading.pmnet);
+  };
+  const auto in_octave = [&](size_t octave) {
+    return reading.over_seeds([&](const Evaluation& seed) { return octaves_of(seed).at(octave).bits_per_byte; });
+  };
   // The octave where it helps least, of those that are past the trained length; the last may hold a few bytes only.
-  const PositionCurve octaves = position_curve(reading.all, CurveKind::kOctaves, *reading.no_recurrence, reading.pmnet);
-  const PositionPoint* least = nullptr;
-  for (const PositionPoint& point : octaves) {
-    const bool mostly_read = 2 * (point.last - point.first + 1) > point.first;
-    if (point.first > reading.settings.trained && mostly_read &&
-        (least == nullptr || point.bits_per_byte.mean < least->bits_per_byte.mean))
-      least = &point;
+  const PositionCurve octaves = octaves_of(reading.pooled);
+  std::optional<size_t> least;
+  for (size_t o = 0; o < octaves.size(); ++o) {
+    const bool mostly_read = 2 * (octaves[o].last - octaves[o].first + 1) > octaves[o].first;
+    if (octaves[o].first > reading.settings.trained && mostly_read &&
+        (!least || octaves[o].bits_per_byte.mean < octaves[*least].bits_per_byte.mean))
+      least = o;
   }
-  if (least != nullptr)
+  if (least)
     finding.checks.push_back(at_least(0,
                                       fmt::format("the same where it is least past the trained length, bytes {} to {}",
-                                                  counted(least->first), counted(least->last)),
-                                      least->bits_per_byte, "documents"));
-  finding.checks.push_back(nothing_to_remember(octaves.front()));
+                                                  counted(octaves[*least].first), counted(octaves[*least].last)),
+                                      in_octave(*least), reading.over()));
+  finding.checks.push_back(nothing_to_remember(in_octave(0), reading.over()));
   return finding;
 }
 
@@ -141,10 +158,10 @@ LineChart over_positions(const Reading& reading, const char* title, const char* 
   chart.y_label = y_label;
   chart.x_scale = Scale::kLog2;
   chart.y_scale = Scale::kLog10;
-  for (size_t r = 0; r < reading.all.labels.size(); ++r) {
+  for (size_t r = 0; r < reading.pooled.labels.size(); ++r) {
     Series& series = chart.series.emplace_back();
-    series.name = reading.all.labels[r];
-    for (const ThroughputPoint& point : reading.all.throughput[r].points()) {
+    series.name = reading.pooled.labels[r];
+    for (const ThroughputPoint& point : reading.pooled.throughput[r].points()) {
       series.x.push_back(static_cast<double>(point.first + reading.settings.chunk));
       series.y.push_back(value(point));
     }
@@ -172,11 +189,11 @@ Finding cost(const Reading& reading) {
                        "disturbed least by other programs."},
                       {"state.svg", "What a sequence carries along."}};
   Table table({"model", "bytes per second", "state at the end", "process memory early", "process memory at the end"});
-  for (size_t r = 0; r < reading.all.labels.size(); ++r) {
-    const std::vector<ThroughputPoint>& points = reading.all.throughput[r].points();
+  for (size_t r = 0; r < reading.pooled.labels.size(); ++r) {
+    const std::vector<ThroughputPoint>& points = reading.pooled.throughput[r].points();
     const auto size = [](int64_t bytes) { return format_si(static_cast<double>(bytes)); };
-    table.add_row({reading.all.labels[r],
-                   format_si(static_cast<double>(reading.all.scored(r)) / reading.all.seconds[r]),
+    table.add_row({reading.pooled.labels[r],
+                   format_si(static_cast<double>(reading.pooled.scored(r)) / reading.pooled.seconds[r]),
                    size(points.back().state_bytes), size(points.at(points.size() / 16).resident_bytes),
                    size(points.back().resident_bytes)});
   }
@@ -206,18 +223,19 @@ std::vector<std::string> protocol(const LongContextSettings& settings) {
 }  // namespace
 
 Report LongContextExperiment::report(const Results& results, const fs::path& folder) {
-  Reading reading{settings_, folder, settings_.candidates(), {}, {}, {}, {}};
-  std::vector<Evaluation> evaluations;
-  Table hashes({"model", "weights"});
-  for (const CandidateSpec& candidate : reading.candidates) {
-    const nlohmann::json& result = results.at(part_name(candidate));
-    evaluations.push_back(load_scores(result.at("scores")));
-    hashes.add_row({candidate.title, result.at("model")});
+  Reading reading(settings_, folder);
+  Table hashes({"model", "seed", "weights"});
+  for (int64_t seed = 1; seed <= settings_.seeds(); ++seed) {
+    std::vector<Evaluation> evaluations;
+    for (const CandidateSpec& candidate : reading.candidates) {
+      const nlohmann::json& result = results.at(part_name(candidate, seed));
+      evaluations.push_back(load_scores(result.at("scores")));
+      hashes.add_row({candidate.title, std::to_string(seed), result.at("model")});
+    }
+    reading.add(side_by_side(evaluations));
   }
-  reading.all = side_by_side(evaluations);
-  reading.find_roles();
-  write_file_atomically(folder / "curves.csv", curve_table(reading.all).csv());
-  write_file_atomically(folder / "throughput.csv", throughput_table(reading.all).csv());
+  write_file_atomically(folder / "curves.csv", curve_table(reading.pooled).csv());
+  write_file_atomically(folder / "throughput.csv", throughput_table(reading.pooled).csv());
   Report report{"Long contexts", protocol(settings_), {stability(reading), memory_helps(reading), cost(reading)}};
   report.findings.back().tables.push_back({"Weights that were read with.", hashes});
   return report;

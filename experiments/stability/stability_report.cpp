@@ -101,10 +101,10 @@ Finding normalization_finding(const StabilitySettings& settings, const TaskResul
 }
 
 Finding training_finding(const StabilitySettings& settings, const TaskResults& results, const fs::path& folder) {
-  write_charts(results.training_charts(folder, results.plan().courses.back(),
-                                       {{"train/grad_norm", "Gradient norm before clipping", "norm", Scale::kLog10},
-                                        {"train/loss", "Training loss", "nats"},
-                                        {"eval/accuracy_at_hardest", "Recall at the full context", "accuracy"}}),
+  write_charts(training_charts(results.training_curves(folder, results.plan().courses.back()),
+                               {{"train/grad_norm", "Gradient norm before clipping", "norm", Scale::kLog10},
+                                {"train/loss", "Training loss", "nats"},
+                                {"eval/accuracy_at_hardest", "Recall at the full context", "accuracy"}}),
                (folder / "training.svg").string());
   Finding finding;
   finding.heading = "Trainings";

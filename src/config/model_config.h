@@ -62,6 +62,7 @@ struct PmnetConfig {
   bool memory_cumsum = true;           // false: the "no recurrence" switch
   bool memory_modules = true;          // pmnet_memory_modules, not a published key: false builds no Write and no Read
   double memory_embedding_std = 0.02;  // not a published key: of the normal distribution that initialize() draws from
+  double residual_init = 1;            // not a published key: scale of new o_proj, down_proj and the reads' proj_out
   MemoryKeys memory_keys = MemoryKeys::kState;           // not a published key: of writes and reads
   MemoryValues memory_values = MemoryValues::kAnchored;  // not a published key
   int64_t max_position_embeddings = 40960;               // informative
@@ -95,6 +96,7 @@ struct TransformerConfig {
   double rope_theta = 10000.0;
   double rms_norm_eps = 1e-6;
   double initializer_range = 0.02;
+  double residual_init = 1;  // as in PMNet
   double attention_dropout = 0.0;
   bool attention_bias = false;
   bool mlp_bias = false;

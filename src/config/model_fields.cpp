@@ -43,6 +43,11 @@ Rows<C> attention_rows(Presence head_dim, Presence dropout) {
        dropout},
       {{"attention_bias", &C::attention_bias, "Biases in the attention projections"}, dropout},
       {{"max_position_embeddings", &C::max_position_embeddings, "Informative", from_to(1, kMaxPosition)}, kOptional},
+      {{"residual_init", &C::residual_init,
+        "Factor of initializer_range in new matrices whose output is added to the residual stream; 0: a new layer "
+        "changes nothing",
+        from_to(0, 100)},
+       Presence::kUnlessDefault},
   };
 }
 

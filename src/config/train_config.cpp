@@ -33,9 +33,9 @@ void check_model(const TrainConfig& c, Problems& p) {
   check(p, !c.binary || c.init.empty(),
         "model.binary changes BOS and EOS, which the weights of model.init were trained with");
   check(p, c.memory_modules || c.init.empty(), "memory.modules = false needs a new model, not model.init");
-  check(
-      p, (c.initializer_range < 0 && c.memory_embedding_std < 0) || c.init.empty(),
-      "model.initializer_range and model.memory_embedding_std are for new models, and model.init has weights already");
+  check(p, (c.initializer_range < 0 && c.memory_embedding_std < 0 && c.residual_init < 0) || c.init.empty(),
+        "model.initializer_range, model.memory_embedding_std and model.residual_init are for new models, and "
+        "model.init has weights already");
   check(p, (!c.memory_keys && !c.memory_values) || c.init.empty(),
         "model.memory_keys and model.memory_values are for new models, and model.init has weights already");
 }

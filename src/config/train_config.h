@@ -39,6 +39,7 @@ struct TrainConfig {
   double dropout = -1;                        // on attention probabilities; negative: as in the model's configuration
   double initializer_range = -1;              // of the normal distribution of new weights; negative: likewise
   double memory_embedding_std = -1;           // of the normal distribution of new memory embeddings; negative: likewise
+  double residual_init = -1;                  // factor of it where a residual branch ends; negative: likewise
   std::optional<MemoryKeys> memory_keys;      // absent: those of the model
   std::optional<MemoryValues> memory_values;  // likewise
   bool binary = false;                        // BOS and EOS at the free ids 256 and 257

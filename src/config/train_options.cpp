@@ -28,6 +28,10 @@ std::vector<TrainOption> make_options() {
        "Standard deviation of new weights; negative: that of the model", from_to(-1, 100)},
       {"", kFixed, "model.memory_embedding_std", &C::memory_embedding_std,
        "Standard deviation of new memory embeddings; negative: that of the model", from_to(-1, 100)},
+      {"", kFixed, "model.residual_init", &C::residual_init,
+       "Factor of initializer_range in new matrices whose output is added to the residual stream; 0, as suits text: a "
+       "new layer changes nothing; negative: that of the model",
+       from_to(-1, 100)},
       {"", kFixed, "model.memory_keys", &C::memory_keys,
        "What addresses the memory's slots; the published form is state; empty: that of the model"},
       {"", kFixed, "model.memory_values", &C::memory_values,

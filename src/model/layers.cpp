@@ -68,6 +68,17 @@ void fill_normal(Tensor& parameter, double std, uint64_t seed, const std::string
   parameter.copy_(at::normal(0.0, std, parameter.sizes(), generator_of(seed, name), at::kFloat));
 }
 
+void fill_new(Tensor& parameter, const NewWeights& weights, uint64_t seed, const std::string& name) {
+  if (parameter.dim() != 2) {
+    parameter.fill_(name.find("norm") != std::string::npos ? 1.0 : 0.0);
+    return;
+  }
+  bool ends_branch = false;
+  for (const char* end : {"self_attn.o_proj.weight", "mlp.down_proj.weight", "memory_read_module.proj_out.weight"})
+    ends_branch = ends_branch || name.ends_with(end);
+  fill_normal(parameter, weights.std * (ends_branch ? weights.residual : 1), seed, name);
+}
+
 void fill_uniform(Tensor& parameter, double low, double high, uint64_t seed, const std::string& name) {
   at::NoGradGuard no_grad;
   parameter.copy_(at::empty(parameter.sizes(), at::kFloat).uniform_(low, high, generator_of(seed, name)));

@@ -53,6 +53,13 @@ Tensor embed(const Tensor& weight, const Tensor& ids, int64_t pad);
 
 // Fills a tensor with N(0, std) from a generator seeded with (seed, name): independent of the order of construction.
 void fill_normal(Tensor& parameter, double std, uint64_t seed, const std::string& name);
+
+// A new parameter of a decoder layer, or of what surrounds the layers: matrices N(0, std), norms 1, biases 0.
+struct NewWeights {
+  double std = 0;
+  double residual = 1;  // factor of std in matrices whose output is added to the residual stream
+};
+void fill_new(Tensor& parameter, const NewWeights& weights, uint64_t seed, const std::string& name);
 // The same with a uniform distribution on [low, high).
 void fill_uniform(Tensor& parameter, double low, double high, uint64_t seed, const std::string& name);
 

@@ -152,10 +152,8 @@ void PMNet::initialize(uint64_t seed) {
   visit([&](const std::string& name, Tensor& parameter) {
     if (name.find("memory_embeddings") != std::string::npos)
       fill_normal(parameter, config_.memory_embedding_std, seed, name);
-    else if (parameter.dim() == 2)
-      fill_normal(parameter, config_.initializer_range, seed, name);
     else
-      parameter.fill_(name.find("norm") != std::string::npos ? 1.0 : 0.0);
+      fill_new(parameter, {config_.initializer_range, config_.residual_init}, seed, name);
   });
   if (config_.pad_token_id >= 0) embed_tokens[config_.pad_token_id].zero_();
 }

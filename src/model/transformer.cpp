@@ -70,10 +70,7 @@ void Transformer::visit(const ParameterVisitor& visitor) {
 void Transformer::initialize(uint64_t seed) {
   at::NoGradGuard no_grad;
   visit([&](const std::string& name, Tensor& parameter) {
-    if (parameter.dim() == 2)
-      fill_normal(parameter, config_.initializer_range, seed, name);
-    else
-      parameter.fill_(name.find("norm") != std::string::npos ? 1.0 : 0.0);
+    fill_new(parameter, {config_.initializer_range, config_.residual_init}, seed, name);
   });
   if (config_.pad_token_id >= 0) embed_tokens[config_.pad_token_id].zero_();
 }

@@ -55,6 +55,14 @@ void apply_changes(const TrainConfig& config, ModelConfig& model) {
   }
   if (config.initializer_range >= 0)
     std::visit([&](auto& c) { c.initializer_range = config.initializer_range; }, model);
+  if (config.residual_init >= 0) {
+    if (pmnet != nullptr)
+      pmnet->residual_init = config.residual_init;
+    else if (auto* transformer = std::get_if<TransformerConfig>(&model))
+      transformer->residual_init = config.residual_init;
+    else
+      fail("model.residual_init belongs to PMNet and the Transformer, this model is a mamba");
+  }
   const auto require_pmnet = [&](const char* key) {
     if (pmnet == nullptr) fail("{} belongs to PMNet, this model is a {}", key, enum_name(architecture_of(model)));
   };

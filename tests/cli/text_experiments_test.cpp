@@ -140,13 +140,13 @@ TEST_F(TextExperiments, AnInterruptedReadingGoesOn) {
   const ProgramResult stopped = run_shell(fmt::format(
       "'{0}' {1} > /dev/null 2>&1 & pid=$!; for i in $(seq 200); do [ -e '{2}' ] && break; sleep 0.1; done; kill -INT "
       "$pid; wait $pid",
-      PMNET_PROGRAM, arguments, (out("interrupted") / "parts/read-without-embeddings/partial.json").string()));
+      PMNET_PROGRAM, arguments, (out("interrupted") / "parts/read-without-embeddings-seed-1/partial.json").string()));
   EXPECT_EQ(stopped.exit_code, 0);
-  ASSERT_FALSE(fs::exists(out("interrupted") / "parts/read-without-embeddings/result.json"));
+  ASSERT_FALSE(fs::exists(out("interrupted") / "parts/read-without-embeddings-seed-1/result.json"));
   const ProgramResult resumed = run_program(arguments);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
   const auto result =
-      nlohmann::json::parse(read_file(out("interrupted") / "parts/read-without-embeddings/result.json", 1 << 26));
+      nlohmann::json::parse(read_file(out("interrupted") / "parts/read-without-embeddings-seed-1/result.json", 1 << 26));
   EXPECT_EQ(result.at("result").at("scores").at("documents").size(), 12u);
 }
 

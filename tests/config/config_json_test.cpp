@@ -84,8 +84,8 @@ TEST(ConfigJson, WrittenKeysAreThoseOfTheAuthorsFile) {
                           "vocab_size"}) {
     EXPECT_TRUE(written.contains(key)) << key;
   }
-  for (const char* key :
-       {"pmnet_memory_modules", "memory_embedding_std", "memory_keys"})  // not published: unless default
+  for (const char* key : {"pmnet_memory_modules", "memory_embedding_std", "residual_init",
+                          "memory_keys"})  // not published: unless default
     EXPECT_FALSE(written.contains(key)) << key;
 }
 
@@ -93,6 +93,7 @@ TEST(ConfigJson, KeysThatAreNotPublishedRoundTrip) {
   PmnetConfig config = preset("tiny");
   config.memory_modules = false;
   config.memory_embedding_std = 0.5;
+  config.residual_init = 0;
   config.bos_token_id = 256;
   config.eos_token_id = 257;
   config.pad_token_id = 258;

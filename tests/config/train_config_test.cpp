@@ -75,6 +75,7 @@ TEST(TrainOptions, TomlHoldsEverything) {
   config.architecture = Architecture::kMamba;
   config.hold_out.by = HoldOut::By::kTail;
   config.memory_embedding_std = 0.5;
+  config.residual_init = 0;
   TrainConfig read;
   read_run_text(read, to_toml(config, /*with_help=*/true), "here");
   EXPECT_EQ(read, config);

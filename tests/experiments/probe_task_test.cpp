@@ -164,19 +164,23 @@ TEST(SelectiveCopyTaskTest, WhatIsNotBlankIsCopiedInOrder) {
 
 TEST(InContextRecallTaskTest, AKeyKeepsItsValueAndIsGradedFromTheSecondTimeOn) {
   InContextRecallTask task;
-  const TaskCell cell{8, 64};
+  const TaskCell cell{3, 64};
   expect_chance(task, check_rows(task, cell, task.bos, 400));
+  std::set<int64_t> all_keys;
   for (uint64_t key = 0; key < 100; ++key) {
     const TaskRow row = task.make_row(cell, key);
     std::map<int64_t, int64_t> known;
     for (size_t t = 1; t < row.ids.size(); t += 2) {
-      EXPECT_LT(row.ids[t], cell.load);
       EXPECT_FALSE(row.graded[t]);
       const auto [found, first] = known.emplace(row.ids[t], row.ids[t + 1]);
       EXPECT_EQ(row.graded[t + 1] != 0, !first);
       EXPECT_EQ(found->second, row.ids[t + 1]);
+      all_keys.insert(row.ids[t]);
     }
+    EXPECT_LE(std::ssize(known), cell.load);
   }
+  EXPECT_EQ(std::ssize(all_keys), task.keys) << "rows with few keys teach every key";
+  EXPECT_EQ(*all_keys.rbegin(), task.keys - 1);
 }
 
 TEST(NeedleTaskTest, TheQuestionIsAnsweredByOneNeedleOfTheText) {

@@ -225,6 +225,20 @@ TEST(TaskSettingsTest, StagesRiseToTheLast) {
   EXPECT_EQ(loaded[2].hardest(), (TaskCell{2, 9}));
 }
 
+TEST(TaskSettingsTest, BaselinesMayBeginWithFewerThings) {
+  const MqarSettings settings = mqar_settings();
+  TaskSettings staged;
+  staged.baseline_first_load = 2;
+  const std::vector<TaskStage> stages = {{{2, 4}, 1, 8, false}, {{2, 4, 8}, 1, 16, false}};
+  EXPECT_EQ(staged.stages_of(settings.candidate(CandidateKind::kPmnet), stages).size(), 2u);
+  const auto more = staged.stages_of(settings.candidate(CandidateKind::kTransformer), stages);
+  ASSERT_EQ(more.size(), 3u);
+  EXPECT_EQ(more[0].hardest(), (TaskCell{2, 8}));
+  EXPECT_EQ(more[1].hardest(), (TaskCell{4, 8}));
+  staged.baseline_first_load = 4;  // what the first stage has anyway
+  EXPECT_EQ(staged.stages_of(settings.candidate(CandidateKind::kMamba), stages).size(), 2u);
+}
+
 TEST(TaskTrainingTest, OfEqualScoresTheLaterStageThenTheLowerLossIsKept) {
   const TemporaryFolder folder;
   const MqarSettings settings = mqar_settings();

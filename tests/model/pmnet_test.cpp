@@ -88,6 +88,25 @@ TEST(PMNetParameters, MemoryEmbeddingsHaveTheirStandardDeviation) {
   }
 }
 
+TEST(PMNetParameters, ResidualInitScalesWhatEndsAResidualBranch) {
+  PmnetConfig c = preset("tiny");
+  PMNet published(c, at::kFloat);
+  published.initialize(3);
+  for (const double scale : {0.0, 0.5}) {
+    c.residual_init = scale;
+    PMNet model(c, at::kFloat);
+    model.initialize(3);
+    const auto before = published.named_parameters(), after = model.named_parameters();
+    for (size_t i = 0; i < after.size(); ++i) {
+      const auto& [name, parameter] = after[i];
+      bool is_output = false;
+      for (const char* end : {"self_attn.o_proj.weight", "mlp.down_proj.weight", "memory_read_module.proj_out.weight"})
+        is_output = is_output || name.ends_with(end);
+      EXPECT_TRUE(at::allclose(parameter, before[i].second * (is_output ? scale : 1.0))) << name;
+    }
+  }
+}
+
 TEST(PMNetInitialization, IsTheSpecifiedOneAndDependsOnTheSeedAlone) {
   PmnetConfig c = preset("1m");
   c.initializer_range = 0.05;

@@ -163,6 +163,7 @@ def test_new_models_are_initialized(tmp_path):
         memory_size=16,
         memory_write_period=2,
         memory_embedding_std=0.5,
+        residual_init=0.5,
     )
     new = pmnet.PMNetForCausalLM(config)
     new.save_pretrained(tmp_path)
@@ -174,11 +175,14 @@ def test_new_models_are_initialized(tmp_path):
     for name, weight in weights.items():
         norm, bias = "norm" in name, name.endswith("bias")
         std = 0.5 if "memory_embeddings" in name or name == "filled" else 0.02
+        if name.endswith(("o_proj.weight", "down_proj.weight", "memory_read_module.proj_out.weight")):
+            std *= 0.5
         if norm or bias:
             assert torch.equal(weight, torch.full_like(weight, float(norm))), name
         else:
             assert weight.std().item() == pytest.approx(std, rel=0.4), name
     assert pmnet.load(tmp_path).config["memory_embedding_std"] == 0.5
+    assert pmnet.load(tmp_path).config["residual_init"] == 0.5
 
 
 def test_padding_does_not_matter():

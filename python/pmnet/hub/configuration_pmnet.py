@@ -44,6 +44,7 @@ class PMNetConfig(PretrainedConfig):
         memory_cumsum=True,
         pmnet_memory_modules=True,
         memory_embedding_std=0.02,
+        residual_init=1.0,
         bos_token_id=254,
         eos_token_id=255,
         pad_token_id=None,
@@ -74,6 +75,7 @@ class PMNetConfig(PretrainedConfig):
         self.memory_cumsum = memory_cumsum
         self.pmnet_memory_modules = pmnet_memory_modules
         self.memory_embedding_std = memory_embedding_std
+        self.residual_init = residual_init
         if layer_types is None:
             layer_types = [
                 "sliding_attention" if use_sliding_window and i >= max_window_layers else "full_attention"
@@ -134,6 +136,8 @@ class PMNetConfig(PretrainedConfig):
             keys.pop("pmnet_memory_modules", None)
         if self.memory_embedding_std == 0.02:
             keys.pop("memory_embedding_std", None)
+        if self.residual_init == 1:
+            keys.pop("residual_init", None)
         return keys
 
 

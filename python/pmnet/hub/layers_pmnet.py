@@ -168,6 +168,11 @@ class PMNetDecoderLayer(nn.Module):
             self.memory_read_module = MemoryRead(config)
         if self.writes:
             self.memory_write_module = MemoryWrite(config)
+        added = [self.self_attn.o_proj, self.mlp.down_proj]  # what they give is added to the residual stream
+        if config.pmnet_memory_modules:
+            added.append(self.memory_read_module.proj_out)
+        for projection in added:
+            projection.init_scale = config.residual_init
 
     def forward(self, ops, x, memory, anchors, rope, tokens, cache):
         """memory: turns, angle, group, next group and features of the level, handed from layer to layer."""

@@ -77,7 +77,7 @@ class PMNetPreTrainedModel(PreTrainedModel):
     def _init_weights(self, module):
         std = self.config.initializer_range
         if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, 0.0, std)
+            nn.init.normal_(module.weight, 0.0, std * getattr(module, "init_scale", 1.0))
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
