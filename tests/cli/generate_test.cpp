@@ -130,7 +130,7 @@ TEST_F(Generate, RefusesTheMemoryOfAnotherModel) {
 
 TEST_F(Generate, TellsWhenItsOutputCannotBeWritten) {
   const ProgramResult result =
-      run_shell(fmt::format("'{}' generate '{}' x --max-bytes 5 2>&1 >/dev/full", PMNET_PROGRAM, model()));
+      run_shell(fmt::format("'{}' generate '{}' x --max-bytes 5 --seed 1 2>&1 >/dev/full", PMNET_PROGRAM, model()));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE(result.output.find("cannot write to standard output"), std::string::npos) << result.output;
 }

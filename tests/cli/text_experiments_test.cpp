@@ -145,8 +145,8 @@ TEST_F(TextExperiments, AnInterruptedReadingGoesOn) {
   ASSERT_FALSE(fs::exists(out("interrupted") / "parts/read-without-embeddings-seed-1/result.json"));
   const ProgramResult resumed = run_program(arguments);
   ASSERT_EQ(resumed.exit_code, 0) << resumed.output;
-  const auto result =
-      nlohmann::json::parse(read_file(out("interrupted") / "parts/read-without-embeddings-seed-1/result.json", 1 << 26));
+  const auto result = nlohmann::json::parse(
+      read_file(out("interrupted") / "parts/read-without-embeddings-seed-1/result.json", 1 << 26));
   EXPECT_EQ(result.at("result").at("scores").at("documents").size(), 12u);
 }
 
