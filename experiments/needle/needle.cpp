@@ -20,6 +20,14 @@ constexpr auto kWords =
                                 "jolly", "knave", "lemon", "mango", "noble", "ocean", "pearl"});  // all of one length
 constexpr size_t kMaxText = size_t{1} << 24;
 constexpr size_t kStoryText = size_t{1} << 20;
+constexpr int64_t kShortestQuestion = 8;
+
+// How often `size` can be halved and stay at least `least`.
+int64_t halvings(int64_t size, int64_t least) {
+  int64_t count = 0;
+  while (size >> (count + 1) >= least) ++count;
+  return count;
+}
 
 std::string read_text(const NeedleSettings& settings) {
   std::string text;
@@ -59,7 +67,7 @@ int64_t NeedleTask::most_needles() { return std::ssize(kWords); }
 
 int64_t NeedleTask::row_size(const TaskCell& cell) const {
   const auto fixed = std::ssize(needle(kWords[0], "")) + digits;
-  return 1 + cell.length + cell.load * fixed + std::ssize(question(kWords[0])) + digits;
+  return 1 + cell.length + cell.load * fixed + questions * (std::ssize(question(kWords[0])) + digits);
 }
 
 TaskRow NeedleTask::make_row(const TaskCell& cell, uint64_t key) const {
@@ -84,12 +92,22 @@ TaskRow NeedleTask::make_row(const TaskCell& cell, uint64_t key) const {
     at = place;
   }
   written += text->substr(static_cast<size_t>(start + at), static_cast<size_t>(cell.length - at));
-  const int64_t asked = draw(key, 3, cell.load);
-  written += question(word(asked));
   TaskRow row;
   row.add(bos);
   for (const unsigned char byte : written) row.add(byte);
-  for (const unsigned char byte : number(asked)) row.add(byte, /*is_answer=*/true);
+  const int64_t count = questions >> draw(key, 3, halvings(questions, 1) + 1);
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t choices = splitmix64(splitmix64(key, 4), static_cast<uint64_t>(i));
+    const int64_t asked = draw(choices, 0, cell.load);
+    std::string ask = question(word(asked));
+    if (questions > 1) {
+      const auto size = std::ssize(ask);
+      const int64_t kept = size >> draw(choices, 1, halvings(size, kShortestQuestion) + 1);
+      ask = ask.substr(static_cast<size_t>(size - kept));
+    }
+    for (const unsigned char byte : ask) row.add(byte);
+    for (const unsigned char byte : number(asked)) row.add(byte, /*is_answer=*/true);
+  }
   return row;
 }
 
@@ -98,6 +116,10 @@ void NeedleSettings::list_fields(SettingsTable& table) {
   table.add("text", &files, "Texts that the needles are hidden in; none: synthetic stories");
   table.add("text_field", &text_field, "Their field in JSONL, their column in Parquet");
   table.add("digits", &task.digits, "Digits of a number", from_to(1, 9));
+  table.add("questions", &task.questions,
+            "Questions of a row in training at most, each cut to its last half, a quarter, down to 8 bytes, or whole; "
+            "1: as in the test",
+            kPositive);
 }
 
 std::vector<std::string> NeedleSettings::problems() {
@@ -110,8 +132,13 @@ std::vector<std::string> NeedleSettings::problems() {
 std::vector<Course> NeedleSettings::courses() const {
   auto made = std::make_shared<NeedleTask>(task);
   made->bos = shape.bos_token_id;
+  made->questions = 1;
   made->text = std::make_shared<std::string>(read_text(*this));
-  return {course(made)};
+  Course whole = course(made);
+  const auto training = std::make_shared<NeedleTask>(*made);
+  training->questions = task.questions;
+  whole.training_task = training;
+  return {whole};
 }
 
 ProbeText NeedleSettings::text() const {
@@ -119,9 +146,13 @@ ProbeText NeedleSettings::text() const {
       "Needle in a text",
       fmt::format("A row is BOS, a piece of text ({}) with needles at random places ('{}'), and RULER's question for "
                   "one of them, whose {} digits are graded, the true ones before being fed. The text has {} to {} "
-                  "bytes in training.",
+                  "bytes in training{}.",
                   files.empty() ? "synthetic stories" : fmt::format("given by --text"),
-                  NeedleTask::needle("WORD", "NUMBER").substr(1), task.digits, least, most),
+                  NeedleTask::needle("WORD", "NUMBER").substr(1), task.digits, least, most,
+                  task.questions > 1
+                      ? fmt::format(", and up to {} questions, cut to their last half, a quarter, down to 8 bytes",
+                                    task.questions)
+                      : ""),
       "bytes of text",
       "needles",
       {{"Raven, 400M parameters", "S-NIAH-1 at 8k / 16k / 32k tokens", "99.8% / 99.4% / 91.4%",

@@ -26,8 +26,8 @@ TEST(Presets, AllAreSoundAndRoundTrip) {
 }
 
 TEST(Presets, NamesTellTheParameters) {
-  const std::vector<std::pair<const char*, double>> sizes = {{"119m", 119e6}, {"30m", 30e6}, {"11m", 11e6},
-                                                             {"5m", 5e6},     {"3m", 3e6},   {"1m", 1e6}};
+  const std::vector<std::pair<const char*, double>> sizes = {
+      {"119m", 119e6}, {"30m", 30e6}, {"11m", 11e6}, {"5m", 5e6}, {"3m", 3e6}, {"1.6m", 1.6e6}, {"1m", 1e6}};
   for (const auto& [name, parameters] : sizes) EXPECT_LT(relative_difference(preset(name), parameters), 0.1) << name;
   EXPECT_LT(parameter_count(preset("tiny")), 130'000);
 }
@@ -67,7 +67,7 @@ TEST(Presets, TheTransformerOfTheSpeedComparison) {
 TEST(Presets, UnknownNamesSuggest) {
   EXPECT_FALSE(find_preset("120m").has_value());
   EXPECT_EQ(user_error_of([] { preset("tinny"); }),
-            "there is no preset 'tinny' among 119m, 30m, 11m, 5m, 3m, 1m, tiny; did you mean 'tiny'?");
+            "there is no preset 'tinny' among 119m, 30m, 11m, 5m, 3m, 1.6m, 1m, tiny; did you mean 'tiny'?");
 }
 
 }  // namespace

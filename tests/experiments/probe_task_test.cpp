@@ -201,5 +201,37 @@ TEST(NeedleTaskTest, TheQuestionIsAnsweredByOneNeedleOfTheText) {
   }
 }
 
+TEST(NeedleTaskTest, SeveralQuestionsAreTailsOfTheWholeOneAndHaveTheSameAnswer) {
+  NeedleTask task;
+  task.text = std::make_shared<std::string>(make_story({}, 1));
+  task.digits = 1;
+  task.questions = 8;
+  std::set<size_t> counts, sizes;
+  for (uint64_t key = 0; key < 200; ++key) {
+    const TaskRow row = task.make_row({1, 100}, key);
+    EXPECT_LE(std::ssize(row.ids), task.row_size({1, 100}));
+    const std::string bytes(row.ids.begin() + 1, row.ids.end());
+    const size_t at = bytes.find("magic numbers for ") + 18;
+    const std::string word = bytes.substr(at, 5), asked = NeedleTask::question(word);
+    const char number = bytes[at + 10];  // after "WORD is: "
+    size_t count = 0, end = 0;
+    for (size_t t = bytes.size(); t-- > 0;) {
+      if (!row.graded[t + 1]) continue;
+      EXPECT_EQ(bytes[t], number);
+      size_t same = 0;
+      while (same < asked.size() && bytes[t - 1 - same] == asked[asked.size() - 1 - same]) ++same;
+      sizes.insert(same);
+      EXPECT_GE(same, 8u);
+      end = t;
+      ++count;
+    }
+    EXPECT_GT(end, at);
+    counts.insert(count);
+  }
+  EXPECT_EQ(counts, (std::set<size_t>{1, 2, 4, 8}));
+  EXPECT_TRUE(sizes.contains(NeedleTask::question("amber").size()));
+  EXPECT_GE(sizes.size(), 5u);
+}
+
 }  // namespace
 }  // namespace pmnet
