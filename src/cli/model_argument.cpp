@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kShippedModel = "models/books-5m";
+constexpr const char* kShippedModel = "models/books-1.6m";
 
 std::string shipped_model() {
   const std::optional<fs::path> found = find_shared(kShippedModel);
