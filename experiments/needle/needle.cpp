@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -23,11 +24,7 @@ constexpr size_t kStoryText = size_t{1} << 20;
 constexpr int64_t kShortestQuestion = 8;
 
 // How often `size` can be halved and stay at least `least`.
-int64_t halvings(int64_t size, int64_t least) {
-  int64_t count = 0;
-  while (size >> (count + 1) >= least) ++count;
-  return count;
-}
+int64_t halvings(int64_t size, int64_t least) { return std::bit_width(static_cast<uint64_t>(size / least)) - 1; }
 
 std::string read_text(const NeedleSettings& settings) {
   std::string text;
