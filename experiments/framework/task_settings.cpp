@@ -53,6 +53,10 @@ void TrainingSettings::list_fields(SettingsTable& table) {
   table.add("weight_decay", &train.weight_decay, "Of AdamW");
   table.add("memory_embedding_lr", &train.memory_embedding_lr, "Learning rate of PMNet's anchors, as a multiple of lr",
             kNotNegative);
+  table.add("straight_through", &train.straight_through,
+            "What a token writes to and reads from one of PMNet's groups also teaches the choice of that group");
+  table.add("route_balance", &train.route_balance,
+            "Weight of a loss that is least when all slots of a group are chosen equally often; 0: none", kNotNegative);
   table.add("begin_from", &begin_from,
             "Folder of an experiment whose trained weights are the start; empty: random ones");
 }

@@ -47,11 +47,16 @@ std::vector<Course> MqarSettings::courses() const {
   if (gaps) list.push_back(course(of_form(false), zoology_pairs.empty() ? "" : "gap"));
   if (zoology_pairs.empty()) return list;
   Course zoology{"zoology", of_form(true), {}, {}, /*beyond_windows=*/false};
-  TaskStage& stage = zoology.stages.emplace_back();
-  for (const int64_t pairs : zoology_pairs) zoology.cells.push_back({pairs, kZoologyBytesPerPair * pairs});
-  stage.cells = zoology.cells;  // rows with few pairs among them from the start: attention learns those first
-  stage.loads = zoology_pairs;
-  stage.most = zoology.cells.back().length;
+  for (const int64_t pairs : zoology_pairs) {
+    zoology.cells.push_back({pairs, kZoologyBytesPerPair * pairs});
+    // Attention learns rows with few pairs first, where two keys that share an address of PMNet's memory cost too
+    // little to be told apart: the first stage has the two smallest cells, and each next one more.
+    if (zoology.cells.size() == 1 && zoology_pairs.size() > 1) continue;
+    TaskStage& stage = zoology.stages.emplace_back();
+    stage.cells = zoology.cells;
+    stage.loads.assign(zoology_pairs.begin(), zoology_pairs.begin() + std::ssize(stage.cells));
+    stage.most = zoology.cells.back().length;
+  }
   list.push_back(zoology);
   return list;
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -21,10 +20,7 @@ constexpr auto kWords =
                                 "jolly", "knave", "lemon", "mango", "noble", "ocean", "pearl"});  // all of one length
 constexpr size_t kMaxText = size_t{1} << 24;
 constexpr size_t kStoryText = size_t{1} << 20;
-constexpr int64_t kShortestQuestion = 8;
-
-// How often `size` can be halved and stay at least `least`.
-int64_t halvings(int64_t size, int64_t least) { return std::bit_width(static_cast<uint64_t>(size / least)) - 1; }
+constexpr int64_t kShortestQuestion = 10;  // "text is: " and the space before it
 
 std::string read_text(const NeedleSettings& settings) {
   std::string text;
@@ -62,9 +58,25 @@ std::string NeedleTask::question(const std::string& word) {
 
 int64_t NeedleTask::most_needles() { return std::ssize(kWords); }
 
+int64_t NeedleTask::cut(const std::string& sentence, const TaskCell& cell, int64_t least) {
+  const auto size = std::ssize(sentence);
+  return size - std::clamp(cell.length, least, size);
+}
+
+int64_t NeedleTask::needle_cut(const TaskCell& cell) {
+  const std::string begin = needle(kWords[0], "");
+  return cut(begin, cell, std::ssize(begin) - static_cast<int64_t>(begin.rfind(kWords[0])));
+}
+
+int64_t NeedleTask::question_cut(const TaskCell& cell) {
+  const std::string whole = question(kWords[0]);
+  const int64_t from_word = std::ssize(whole) - static_cast<int64_t>(whole.rfind(kWords[0]));
+  return cut(whole, cell, cell.load == 1 ? kShortestQuestion : from_word);
+}
+
 int64_t NeedleTask::row_size(const TaskCell& cell) const {
-  const auto fixed = std::ssize(needle(kWords[0], "")) + digits;
-  return 1 + cell.length + cell.load * fixed + questions * (std::ssize(question(kWords[0])) + digits);
+  const int64_t needle_size = std::ssize(needle(kWords[0], "")) - needle_cut(cell) + digits;
+  return 1 + cell.length + cell.load * needle_size + std::ssize(question(kWords[0])) - question_cut(cell) + digits;
 }
 
 TaskRow NeedleTask::make_row(const TaskCell& cell, uint64_t key) const {
@@ -83,28 +95,21 @@ TaskRow NeedleTask::make_row(const TaskCell& cell, uint64_t key) const {
   const int64_t start = draw(key, 2, std::ssize(*text) - cell.length + 1);
   std::string written;
   int64_t at = 0;
-  for (const auto& [place, i] : places) {
-    written +=
-        text->substr(static_cast<size_t>(start + at), static_cast<size_t>(place - at)) + needle(word(i), number(i));
+  const auto write_to = [&](int64_t place) {
+    written += text->substr(static_cast<size_t>(start + at), static_cast<size_t>(place - at));
     at = place;
+  };
+  for (const auto& [place, i] : places) {
+    write_to(place);
+    written += needle(word(i), number(i)).substr(static_cast<size_t>(needle_cut(cell)));
   }
-  written += text->substr(static_cast<size_t>(start + at), static_cast<size_t>(cell.length - at));
+  write_to(cell.length);
+  const int64_t asked = draw(key, 3, cell.load);
+  written += question(word(asked)).substr(static_cast<size_t>(question_cut(cell)));
   TaskRow row;
   row.add(bos);
   for (const unsigned char byte : written) row.add(byte);
-  const int64_t count = questions >> draw(key, 3, halvings(questions, 1) + 1);
-  for (int64_t i = 0; i < count; ++i) {
-    const uint64_t choices = splitmix64(splitmix64(key, 4), static_cast<uint64_t>(i));
-    const int64_t asked = draw(choices, 0, cell.load);
-    std::string ask = question(word(asked));
-    if (questions > 1) {
-      const auto size = std::ssize(ask);
-      const int64_t kept = size >> draw(choices, 1, halvings(size, kShortestQuestion) + 1);
-      ask = ask.substr(static_cast<size_t>(size - kept));
-    }
-    for (const unsigned char byte : ask) row.add(byte);
-    for (const unsigned char byte : number(asked)) row.add(byte, /*is_answer=*/true);
-  }
+  for (const unsigned char byte : number(asked)) row.add(byte, /*is_answer=*/true);
   return row;
 }
 
@@ -113,10 +118,6 @@ void NeedleSettings::list_fields(SettingsTable& table) {
   table.add("text", &files, "Texts that the needles are hidden in; none: synthetic stories");
   table.add("text_field", &text_field, "Their field in JSONL, their column in Parquet");
   table.add("digits", &task.digits, "Digits of a number", from_to(1, 9));
-  table.add("questions", &task.questions,
-            "Questions of a row in training at most, each cut to its last half, a quarter, down to 8 bytes, or whole; "
-            "1: as in the test",
-            kPositive);
 }
 
 std::vector<std::string> NeedleSettings::problems() {
@@ -129,33 +130,25 @@ std::vector<std::string> NeedleSettings::problems() {
 std::vector<Course> NeedleSettings::courses() const {
   auto made = std::make_shared<NeedleTask>(task);
   made->bos = shape.bos_token_id;
-  made->questions = 1;
   made->text = std::make_shared<std::string>(read_text(*this));
-  Course whole = course(made);
-  const auto training = std::make_shared<NeedleTask>(*made);
-  training->questions = task.questions;
-  whole.training_task = training;
-  return {whole};
+  return {course(made)};
 }
 
 ProbeText NeedleSettings::text() const {
-  return {
-      "Needle in a text",
-      fmt::format("A row is BOS, a piece of text ({}) with needles at random places ('{}'), and RULER's question for "
-                  "one of them, whose {} digits are graded, the true ones before being fed. The text has {} to {} "
-                  "bytes in training{}.",
-                  files.empty() ? "synthetic stories" : fmt::format("given by --text"),
-                  NeedleTask::needle("WORD", "NUMBER").substr(1), task.digits, least, most,
-                  task.questions > 1
-                      ? fmt::format(", and up to {} questions, cut to their last half, a quarter, down to 8 bytes",
-                                    task.questions)
-                      : ""),
-      "bytes of text",
-      "needles",
-      {{"Raven, 400M parameters", "S-NIAH-1 at 8k / 16k / 32k tokens", "99.8% / 99.4% / 91.4%",
-        "goombalab/raven, table 2"},
-       {"Gated DeltaNet, 400M", "the same", "92.0% / 41.8% / 22.1%", "the same"},
-       {"Mamba-2, 400M", "the same", "12.8% / 5.4% / 2.8%", "the same"}}};
+  return {"Needle in a text",
+          fmt::format(
+              "A row is BOS, a piece of text ({}) with needles at random places ('{}'), and RULER's question for "
+              "one of them, whose {} digits are graded, the true ones before being fed. The text has {} to {} "
+              "bytes in training; around a text that is shorter than a sentence, only as much of the sentence's end "
+              "stands.",
+              files.empty() ? "synthetic stories" : fmt::format("given by --text"),
+              NeedleTask::needle("WORD", "NUMBER").substr(1), task.digits, least, most),
+          "bytes of text",
+          "needles",
+          {{"Raven, 400M parameters", "S-NIAH-1 at 8k / 16k / 32k tokens", "99.8% / 99.4% / 91.4%",
+            "goombalab/raven, table 2"},
+           {"Gated DeltaNet, 400M", "the same", "92.0% / 41.8% / 22.1%", "the same"},
+           {"Mamba-2, 400M", "the same", "12.8% / 5.4% / 2.8%", "the same"}}};
 }
 
 }  // namespace pmnet

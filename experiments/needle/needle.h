@@ -6,20 +6,26 @@
 namespace pmnet {
 
 // The load of a cell is the number of needles, one of which is asked for; its length is that of the text around them.
+//
+// Around a text that is shorter than a sentence, only so much of the sentence's end stands: a curriculum can begin with
+// a number that is kept over a few bytes. From texts of 150 bytes on, rows are RULER's.
 struct NeedleTask : Task {
   int64_t digits = 3;                       // of a number, all of them graded
-  int64_t questions = 1;                    // more, for training: see make_row
   std::shared_ptr<const std::string> text;  // rows take pieces of it
 
-  // With several questions, a row has that many, or half as many, down to one, and each may be cut to its last half, a
-  // quarter, down to 8 bytes: a number is first kept over a few bytes and then over the 140 of RULER's question.
   TaskRow make_row(const TaskCell& cell, uint64_t key) const override;
   int64_t row_size(const TaskCell& cell) const override;
   double chance() const override { return 0.1; }
 
   static std::string needle(const std::string& word, const std::string& number);
   static std::string question(const std::string& word);
+  // Bytes that are cut from the beginning of the sentence. The word stays, but in the question for an only needle.
+  static int64_t needle_cut(const TaskCell& cell);
+  static int64_t question_cut(const TaskCell& cell);
   static int64_t most_needles();
+
+ private:
+  static int64_t cut(const std::string& sentence, const TaskCell& cell, int64_t least);
 };
 
 struct NeedleSettings : ProbeSettings {

@@ -84,6 +84,8 @@ struct TrainConfig {
   bool recurrence = true;
   bool normalize_gradient = true;
   bool unconstrained = false;
+  bool straight_through = false;
+  double route_balance = 0;  // per position of the batch, as the loss is per scored byte
   ZeroEmbeddings zero_embeddings = ZeroEmbeddings::kNone;
 
   // guard

@@ -95,6 +95,10 @@ std::vector<TrainOption> make_options() {
        "Divide the gradient of a write by the square root of the writes to its group"},
       {"", kFixed, "memory.unconstrained", &C::unconstrained,
        "Sums without phase wrapping, for the stability experiment"},
+      {"", kFixed, "memory.straight_through", &C::straight_through,
+       "What a token writes to and reads from a group also teaches the choice of that group"},
+      {"", kFixed, "memory.route_balance", &C::route_balance,
+       "Weight of a loss that is least when all slots of a group are chosen equally often; 0: none", from_to(0, 1e3)},
       {"", kFixed, "memory.zero_embeddings", &C::zero_embeddings, "Memory embeddings that are set to zero"},
 
       {"", kFree, "guard.max_not_finite", &C::max_not_finite,

@@ -17,6 +17,9 @@ struct MemorySwitches {
   ZeroEmbeddings zero_embeddings = ZeroEmbeddings::kNone;
   bool normalize_gradient = true;  // segment-aware normalisation, Eq. 9, in training
   bool unconstrained = false;      // Phi(theta) = [theta, 0], sums without wrapping
+  // Ours, not the paper's; in training alone, and of its gradients alone. The argmax of Eq. 4 passes none.
+  bool straight_through = false;  // what a token writes to and reads from a group also teaches the choice of that group
+  double route_balance = 0;       // weight, per token, of the load-balancing loss of the routes
 
   // Whether the memory embeddings of a level are left out.
   bool zeroes(int64_t level, int64_t num_levels) const {

@@ -60,15 +60,19 @@ WriteOutcome MemoryWrite::forward(const Tensor& hidden, const MemoryPath& path, 
   const Tensor m = std::numbers::pi * proj_out(projected[1]).tanh();                                     // Eq. 5
   const Tensor next = settings.next_group ? *settings.next_group : child_group(path.group, a.detach());  // Eq. 4
 
+  if (settings.balance > 0 && a.requires_grad())
+    balance_routes(a, path.group, next, settings.num_groups, settings.balance);
+  const Tensor update = settings.gate ? m * *settings.gate : m;
+
   ops::SegmentedScanResult written;
   if (settings.recurrence) {
-    written = ops::segmented_scan(a, m, path.group, settings.num_groups, path.phases, memory, settings.grad_scale,
+    written = ops::segmented_scan(a, update, path.group, settings.num_groups, path.phases, memory, settings.grad_scale,
                                   settings.unconstrained);  // Eq. 6
   } else {
     // No recurrence: every token is a separate sequence, and nothing is kept.
     const auto alone = [&](const Tensor& x) { return x.flatten(0, 1).unsqueeze(1); };
     const auto alone_if_any = [&](const ops::OptTensor& x) { return x ? ops::OptTensor(alone(*x)) : std::nullopt; };
-    written = ops::segmented_scan(alone(a), alone(m), alone(path.group).squeeze(-1).clamp_max(0).view({B * T, 1}),
+    written = ops::segmented_scan(alone(a), alone(update), alone(path.group).squeeze(-1).clamp_max(0).view({B * T, 1}),
                                   /*num_groups=*/1, {alone_if_any(path.phases.turns), alone_if_any(path.phases.angle)},
                                   {}, std::nullopt, settings.unconstrained);
     for (auto* x : {&written.path.turns, &written.path.angle})
@@ -116,6 +120,23 @@ void MemoryRead::visit(const std::string& prefix, const ParameterVisitor& visito
 
 Tensor child_group(const Tensor& group, const Tensor& weights) {
   return at::where(group >= 0, group * weights.size(-1) + weights.argmax(-1), group);
+}
+
+Tensor straight_through_gate(const Tensor& weights, const Tensor& group, const Tensor& next_group) {
+  const Tensor slot = (next_group - group * weights.size(-1)).clamp_min(0).unsqueeze(-1);
+  const Tensor chosen = weights.gather(-1, slot);
+  return 1 + (chosen - chosen.detach());
+}
+
+void balance_routes(const Tensor& weights, const Tensor& group, const Tensor& next_group, int64_t num_groups,
+                    double weight) {
+  const int64_t N = weights.size(-1);
+  const Tensor went = count_writes(next_group, num_groups * N).sum(0).view({num_groups, N});
+  const Tensor share = went / went.sum(-1, /*keepdim=*/true).clamp_min(1);
+  const Tensor of_tokens = at::embedding(share, group.clamp_min(0)) * (group >= 0).unsqueeze(-1);  // [B,T,N]
+  weights.register_hook([added = weight * static_cast<double>(N) * of_tokens](const Tensor& gradient) {
+    return gradient + added.to(gradient.scalar_type());
+  });
 }
 
 Tensor count_writes(const Tensor& group, int64_t num_groups) {

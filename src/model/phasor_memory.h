@@ -25,6 +25,8 @@ struct WriteSettings {
   bool unconstrained = false;
   ops::OptTensor next_group;  // routes to reuse instead of the argmax
   ops::OptTensor grad_scale;  // [B,G], 1/sqrt(s): Eq. 9
+  ops::OptTensor gate;        // [B,T,1], straight_through_gate() of the level above
+  double balance = 0;         // weight, per token, of the load-balancing loss of the routes
 };
 
 // The features that keys are made of: Phi(path + E) [B,T,N,2M], Phi(E) [B,T,N,2M], or both side by side [B,T,N,4M].
@@ -59,6 +61,14 @@ struct MemoryRead {
 
 // Eq. 4: g_{h+1} = g_h N + argmax(a), ties to the lowest index; padding stays padding.
 Tensor child_group(const Tensor& group, const Tensor& weights);
+
+// One, with the gradient of the probability that the chosen slot had, [B,T,1].
+Tensor straight_through_gate(const Tensor& weights, const Tensor& group, const Tensor& next_group);
+
+// Adds the gradient of N sum_n f_n a_n per token to `weights`, where f_n is the share of the tokens of a group that
+// went to its slot n: least when all slots get as many (the load-balancing loss of Switch Transformers).
+void balance_routes(const Tensor& weights, const Tensor& group, const Tensor& next_group, int64_t num_groups,
+                    double weight);
 
 // How many tokens wrote to each group, float [B,G]; padding does not count.
 Tensor count_writes(const Tensor& group, int64_t num_groups);

@@ -51,6 +51,7 @@ struct PMNet::Pass {
   Trace* trace;
   MemoryPath path;
   Tensor next_group;    // [B,T]
+  ops::OptTensor gate;  // [B,T,1], of the route to it
   Tensor keys, values;  // features of the current level; the same unless the model is a variant
 };
 
@@ -61,7 +62,14 @@ Tensor PMNet::hidden(const Tensor& ids, ModelState* state, const ForwardOptions&
       rotary_table(positions, T, config_.head_dim, config_.rope_theta, embed_tokens.scalar_type());
   const AttentionPass attention{rotary, positions, options};
 
-  Pass pass{.options = options, .state = state, .trace = trace, .path = {}, .next_group = {}, .keys = {}, .values = {}};
+  Pass pass{.options = options,
+            .state = state,
+            .trace = trace,
+            .path = {},
+            .next_group = {},
+            .gate = {},
+            .keys = {},
+            .values = {}};
   pass.next_group = at::zeros({B, T}, ids.options());  // every token starts at the root
   if (options.lengths)
     pass.next_group = pass.next_group.masked_fill(at::arange(T, ids.options()) >= options.lengths->unsqueeze(1), -1);
@@ -94,13 +102,16 @@ void PMNet::write(Pass& pass, const Tensor& x, int64_t layer) const {
                          .recurrence = switches.recurrence.value_or(config_.memory_cumsum),
                          .unconstrained = switches.unconstrained,
                          .next_group = std::nullopt,
-                         .grad_scale = std::nullopt};
+                         .grad_scale = std::nullopt,
+                         .gate = pass.gate};
   if (pass.options.routes) settings.next_group = pass.options.routes->at(level);
   if (pass.options.training && switches.normalize_gradient && settings.recurrence) {
     const Tensor counts =
         pass.options.write_counts ? pass.options.write_counts->at(level) : count_writes(pass.path.group, G);
     settings.grad_scale = counts.clamp_min(1).rsqrt();  // Eq. 9
   }
+  const bool routes_on = level + 1 < config_.num_levels();
+  if (pass.options.training && routes_on) settings.balance = switches.route_balance;
   const ops::Phases before = pass.state ? pass.state->memory[level] : ops::Phases{};
   WriteOutcome outcome = layers[layer].memory_write_module->forward(x, pass.path, anchors, before, settings);
 
@@ -109,6 +120,9 @@ void PMNet::write(Pass& pass, const Tensor& x, int64_t layer) const {
   pass.values = value_features(config_.memory_values, pass.path, anchors, switches.unconstrained);
   pass.keys = config_.is_variant() ? key_features(config_.memory_keys, pass.path, anchors, switches.unconstrained)
                                    : pass.values;
+  if (pass.gate) pass.values = pass.values * pass.gate->unsqueeze(-1);
+  if (pass.options.training && routes_on && switches.straight_through)
+    pass.gate = straight_through_gate(outcome.weights, pass.path.group, pass.next_group);
   if (pass.state && settings.recurrence) pass.state->memory[level] = outcome.memory;
   if (pass.trace) {
     pass.trace->num_groups.push_back(G);

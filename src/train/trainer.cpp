@@ -39,6 +39,7 @@ MemorySwitches memory_switches(const TrainConfig& config) {
   switches.normalize_gradient = config.normalize_gradient;
   switches.unconstrained = config.unconstrained;
   switches.zero_embeddings = config.zero_embeddings;
+  switches.straight_through = config.straight_through;
   return switches;
 }
 
@@ -70,7 +71,7 @@ StepReport Trainer::step(const Batch& batch, StopCheck& stop) {
   const Tensor totals = at::zeros({2}, at::kDouble);  // loss, ranks that stop
   std::vector<ModelState> carried;
   try {
-    totals[0] = forward_backward(batch, 1.0 / static_cast<double>(std::max<int64_t>(1, start.scored)), stop, carried);
+    totals[0] = forward_backward(batch, start, stop, carried);
   } catch (const StopRequested&) {
     totals[1] = 1;
   }
@@ -105,7 +106,8 @@ Trainer::Start Trainer::agree_on_start(const Batch& batch, StopCheck& stop) {
   return {sums[0].item<int64_t>(), sums[1].item<int64_t>(), sums[2].item<int64_t>() > 0};
 }
 
-double Trainer::forward_backward(const Batch& batch, double scale, StopCheck& stop, std::vector<ModelState>& carried) {
+double Trainer::forward_backward(const Batch& batch, const Start& start, StopCheck& stop,
+                                 std::vector<ModelState>& carried) {
   const int64_t rows = batch.rows / config_.accumulation;
   double loss = 0;
   for (int64_t first = 0; first < batch.rows; first += rows) {
@@ -114,11 +116,13 @@ double Trainer::forward_backward(const Batch& batch, double scale, StopCheck& st
     LossOptions options;
     options.forward.training = true;
     options.forward.memory = memory_switches(config_);
+    options.forward.memory.route_balance =
+        config_.route_balance / static_cast<double>(std::max<int64_t>(1, start.positions));
     options.forward.lengths = part.lengths;
     options.forward.dropout = {static_cast<uint64_t>(config_.seed), static_cast<uint64_t>(progress_.step),
                                std::move(part.samples)};
     options.chunk = config_.chunk;
-    options.scale = scale;
+    options.scale = 1.0 / static_cast<double>(std::max<int64_t>(1, start.scored));
     options.between = [&] { stop.throw_if_requested(); };
     if (first + rows == batch.rows) options.before_last_backward = [&] { reducer_->expect_last_backward(); };
     ModelState before, after;

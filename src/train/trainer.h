@@ -65,7 +65,7 @@ class Trainer {
   };
   Start agree_on_start(const Batch& batch, StopCheck& stop);
   // Leaves the gradients of the rank's mean loss in .grad; gives the sum of losses.
-  double forward_backward(const Batch& batch, double scale, StopCheck& stop, std::vector<ModelState>& carried);
+  double forward_backward(const Batch& batch, const Start& start, StopCheck& stop, std::vector<ModelState>& carried);
   ModelState initial_state(const Batch& batch, int64_t first_row, int64_t rows) const;
   StepOutcome judge(const StepReport& report);
 

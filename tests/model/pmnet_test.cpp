@@ -211,6 +211,11 @@ class Switches : public testing::Test {
     options.memory = switches;
     return model_->logits(ids_, state, options);
   }
+  std::pair<double, Tensor> loss_and_gradient(const ForwardOptions& options, const Tensor& weight) const {
+    model_->require_gradients(true);
+    const Tensor loss = model_->losses(ids_, next_byte_targets(ids_), nullptr, options).sum();
+    return {loss.item<double>(), torch::autograd::grad({loss}, {weight})[0]};
+  }
   PmnetConfig config_ = small_config();
   std::shared_ptr<PMNet> model_ = small_model(config_);
   Tensor ids_ = random_ids(config_, 1, 40);
@@ -274,11 +279,7 @@ TEST_F(Switches, NormalisationChangesGradientsAndNotTheLoss) {
     ForwardOptions options;
     options.training = training;
     options.memory.normalize_gradient = normalize;
-    model_->require_gradients(true);
-    const Tensor loss = model_->losses(ids_, next_byte_targets(ids_), nullptr, options).sum();
-    Tensor& weight = model_->layers[0].memory_write_module->proj_out.weight;
-    const Tensor gradient = torch::autograd::grad({loss}, {weight})[0];
-    return std::pair(loss.item<double>(), gradient);
+    return loss_and_gradient(options, model_->layers[0].memory_write_module->proj_out.weight);
   };
   const auto [loss, plain] = run(true, false);
   const auto [same_loss, normalised] = run(true, true);
@@ -287,6 +288,48 @@ TEST_F(Switches, NormalisationChangesGradientsAndNotTheLoss) {
   EXPECT_EQ(loss, eval_loss);
   EXPECT_TRUE(at::equal(plain, eval_gradient));
   EXPECT_GT(largest_difference(plain, normalised), 0.1 * plain.abs().max().item<double>());
+}
+
+TEST_F(Switches, TeachingRoutesChangesTheGradientOfTheirQueriesInTrainingAlone) {
+  const Tensor& query = model_->layers[0].memory_write_module->proj_q.weight;
+  ForwardOptions plain, straight, balanced;
+  plain.training = straight.training = balanced.training = true;
+  straight.memory.straight_through = true;
+  balanced.memory.route_balance = 0.1;
+  const auto [loss, gradient] = loss_and_gradient(plain, query);
+  for (ForwardOptions options : {straight, balanced}) {
+    const auto [same_loss, other] = loss_and_gradient(options, query);
+    EXPECT_EQ(loss, same_loss);
+    EXPECT_GT(largest_difference(gradient, other), 1e-2 * gradient.abs().max().item<double>());
+    options.training = options.memory.normalize_gradient = false;
+    plain.memory.normalize_gradient = false;
+    EXPECT_TRUE(at::equal(loss_and_gradient(plain, query).second, loss_and_gradient(options, query).second));
+  }
+}
+
+TEST(StraightThroughGate, IsOneWithTheGradientOfTheChosenProbability) {
+  const Tensor weights = at::tensor({0.2, 0.5, 0.3, 0.1, 0.1, 0.8, 0.4, 0.3, 0.3}, at::kDouble).view({1, 3, 3});
+  const Tensor a = weights.clone().requires_grad_();
+  const Tensor group = at::tensor({2, 0, -1}, at::kLong).view({1, 3});
+  const Tensor gate = straight_through_gate(a, group, child_group(group, weights));
+  EXPECT_TRUE(at::equal(gate, at::ones({1, 3, 1}, at::kDouble)));
+  gate.backward(at::tensor({2.0, 3.0, 0.0}, at::kDouble).view({1, 3, 1}));
+  const Tensor want = at::tensor({0.0, 2.0, 0.0, 0.0, 0.0, 3.0, 0.0, 0.0, 0.0}, at::kDouble).view({1, 3, 3});
+  EXPECT_TRUE(at::equal(a.grad(), want));
+}
+
+TEST(BalanceRoutes, AddsTheGradientOfTheLoadBalancingLoss) {
+  // Four tokens of group 0, of which three choose slot 1, one of group 1, and padding.
+  const Tensor weights =
+      at::tensor({0.1, 0.9, 0.4, 0.6, 0.3, 0.7, 0.8, 0.2, 0.6, 0.4, 0.5, 0.5}, at::kDouble).view({1, 6, 2});
+  const Tensor group = at::tensor({0, 0, 0, 0, 1, -1}, at::kLong).view({1, 6});
+  const Tensor next = child_group(group, weights);
+  const Tensor a = weights.clone().requires_grad_();
+  const Tensor passed = a * 1;  // in a model the weights are the output of an operation
+  balance_routes(passed, group, next, /*num_groups=*/2, /*weight=*/0.5);
+  passed.sum().backward();
+  const Tensor share = at::tensor({0.25, 0.75, 0.25, 0.75, 0.25, 0.75, 0.25, 0.75, 1.0, 0.0, 0.0, 0.0}, at::kDouble);
+  EXPECT_LE(largest_difference(a.grad(), 1 + 0.5 * 2 * share.view({1, 6, 2})), 1e-12);
 }
 
 TEST(ChildGroup, TiesGoToTheLowestIndexAndPaddingStaysPadding) {

@@ -47,6 +47,7 @@ struct ChunkCase {
   PmnetConfig config;
   double dropout = 0;
   bool padded = false;
+  bool straight_through = false;
   ops::Implementation implementation = ops::Implementation::kFast;
 };
 
@@ -66,6 +67,7 @@ std::pair<SequenceBatch, LossOptions> setup(const ChunkCase& c) {
   LossOptions options;
   options.forward.training = true;
   options.forward.dropout = {.seed = 5, .step = 17, .samples = {3, 900}};
+  options.forward.memory.straight_through = c.straight_through;
   options.scale = 1.0 / (2 * kTime);
   if (c.padded) {
     options.forward.lengths = at::tensor({kTime, int64_t{41}}, at::kLong);
@@ -118,6 +120,7 @@ INSTANTIATE_TEST_SUITE_P(
         ChunkCase{.name = "full_attention_mix", .config = with_full_attention(small_config()), .dropout = 0.2},
         ChunkCase{.name = "anchor_keys_bare_values", .config = with_keys(MemoryKeys::kAnchor)},
         ChunkCase{.name = "both_keys_bare_values", .config = with_keys(MemoryKeys::kBoth)},
+        ChunkCase{.name = "straight_through", .config = small_config(), .padded = true, .straight_through = true},
         ChunkCase{.name = "padded", .config = small_config(), .dropout = 0.2, .padded = true},
         ChunkCase{.name = "padded_full", .config = with_full_attention(small_config()), .padded = true},
         ChunkCase{.name = "reference", .config = small_config(), .implementation = ops::Implementation::kReference}),
