@@ -33,11 +33,24 @@ struct Probe {
   std::string file(const std::string& words) const {
     return fmt::format("{}.svg", folder_name(course.name.empty() ? words : course.name + " " + words));
   }
+  std::string place(const TaskCell& cell) const;
   std::string accuracy_of(const CandidateSpec& candidate, const TaskCell& cell) const {
-    return fmt::format("accuracy of {} at {} {}, {} {}", candidate.title, count_of(cell.length), text.length_name,
-                       count_of(cell.load), text.load_name);
+    return fmt::format("accuracy of {} at {}", candidate.title, place(cell));
   }
 };
+
+std::vector<int64_t> loads_of(const Course& course) {
+  std::vector<int64_t> loads;
+  for (const TaskCell& cell : course.cells)
+    if (loads.empty() || loads.back() != cell.load) loads.push_back(cell.load);
+  return loads;
+}
+
+// Where all rows have one load, it goes without saying.
+std::string Probe::place(const TaskCell& cell) const {
+  const std::string length = fmt::format("{} {}", count_of(cell.length), text.length_name);
+  return loads_of(course).size() == 1 ? length : fmt::format("{}, {} {}", length, count_of(cell.load), text.load_name);
+}
 
 Finding memory_finding(const Probe& probe) {
   Finding finding;
@@ -86,13 +99,6 @@ std::vector<std::string> holds_to(const Probe& probe, const CandidateSpec& candi
   return list;
 }
 
-std::vector<int64_t> loads_of(const Course& course) {
-  std::vector<int64_t> loads;
-  for (const TaskCell& cell : course.cells)
-    if (loads.empty() || loads.back() != cell.load) loads.push_back(cell.load);
-  return loads;
-}
-
 Finding length_finding(const Probe& probe) {
   Finding finding;
   finding.heading = probe.heading("How far it holds");
@@ -133,9 +139,7 @@ Finding state_finding(const Probe& probe) {
   finding.heading = probe.heading("Accuracy against bytes of state");
   const std::vector<TaskCell> cells = probe.settings.judged_cells(probe.course);
   std::vector<std::string> columns = {"model", "parameters", "state at the longest of these"};
-  for (const TaskCell& cell : cells)
-    columns.push_back(fmt::format("{} {}, {} {}", count_of(cell.load), probe.text.load_name, count_of(cell.length),
-                                  probe.text.length_name));
+  for (const TaskCell& cell : cells) columns.push_back(probe.place(cell));
   Table table(columns);
   int64_t longest = 0;
   for (const TaskCell& cell : cells) longest = std::max(longest, probe.course.task->row_size(cell));

@@ -36,6 +36,7 @@ void TrainingSettings::list_fields(SettingsTable& table) {
             kNotNegative);
   table.add("memory_keys", &shape.memory_keys, "What addresses PMNet's slots; the published form is state");
   table.add("memory_values", &shape.memory_values, "What PMNet reads from its slots; the published form is anchored");
+  table.add("memory_tree", &shape.memory_tree, "false: PMNet's memory is a chain of one group per level, not a tree");
   table.add("dropout", &shape.attention_dropout, "Of attention probabilities, PMNet and Transformer");
   table.add("transformer_layers", &transformer_layers, "Layers of the Transformer; 0: as many as PMNet",
             from_to(0, kMaxLayers));

@@ -138,7 +138,7 @@ ProbeText NeedleSettings::text() const {
   return {"Needle in a text",
           fmt::format(
               "A row is BOS, a piece of text ({}) with needles at random places ('{}'), and RULER's question for "
-              "one of them, whose {} digits are graded, the true ones before being fed. The text has {} to {} "
+              "one of them, whose number is graded (digits: {}), the true ones before being fed. The text has {} to {} "
               "bytes in training; around a text that is shorter than a sentence, only as much of the sentence's end "
               "stands.",
               files.empty() ? "synthetic stories" : fmt::format("given by --text"),

@@ -78,7 +78,7 @@ int64_t saturating_add(int64_t a, int64_t b) {
 
 int64_t PmnetConfig::num_groups(int64_t level) const {
   int64_t groups = 1;
-  for (int64_t h = 0; h < level && groups != INT64_MAX && num_memory > 1; ++h) {
+  for (int64_t h = 0; h < level && groups != INT64_MAX && num_memory > 1 && memory_tree; ++h) {
     groups = saturating_multiply(groups, num_memory);
   }
   return groups;

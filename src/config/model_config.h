@@ -65,6 +65,7 @@ struct PmnetConfig {
   double residual_init = 1;            // not a published key: scale of new o_proj, down_proj and the reads' proj_out
   MemoryKeys memory_keys = MemoryKeys::kState;           // not a published key: of writes and reads
   MemoryValues memory_values = MemoryValues::kAnchored;  // not a published key
+  bool memory_tree = true;                               // not a published key: false, a chain of one group per level
   int64_t max_position_embeddings = 40960;               // informative
   int64_t bos_token_id = 254;                            // 256 in the variant for binary data
   int64_t eos_token_id = 255;                            // 257 in the variant for binary data
@@ -74,10 +75,12 @@ struct PmnetConfig {
   int64_t num_levels() const { return (num_layers + write_period - 1) / write_period; }  // H = ceil(L / P)
   int64_t level_of(int64_t layer) const { return layer / write_period; }
   bool writes(int64_t layer) const { return layer % write_period == 0; }
-  int64_t num_groups(int64_t level) const;  // N^h; INT64_MAX where it does not fit
+  int64_t num_groups(int64_t level) const;  // N^h, in a chain 1; INT64_MAX where it does not fit
   int64_t total_groups() const;             // sum over the levels, 85 for L=12, P=3, N=4
   int64_t query_width() const { return num_heads * head_dim; }
-  bool is_variant() const { return memory_keys != MemoryKeys::kState || memory_values != MemoryValues::kAnchored; }
+  // Keys and values are then made of the same features, Phi(M + E).
+  bool shares_features() const { return memory_keys == MemoryKeys::kState && memory_values == MemoryValues::kAnchored; }
+  bool is_variant() const { return !shares_features() || !memory_tree; }
   bool slides(int64_t layer) const { return layer_types.at(layer) == LayerType::kSliding; }
   bool has_full_attention() const;  // then the streaming state grows with the text
 

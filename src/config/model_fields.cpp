@@ -86,6 +86,9 @@ const std::vector<ModelField<PmnetConfig>>& model_fields() {
           {{"memory_values", &C::memory_values,
             "What a read takes from the slots: anchored, Φ(M + E) as published; bare, Φ(M)"},
            Presence::kUnlessDefault},
+          {{"memory_tree", &C::memory_tree,
+            "false: a chain instead of a tree, one group per level, which every token writes to"},
+           Presence::kUnlessDefault},
       },
   });
   return rows;

@@ -40,7 +40,7 @@ std::string config_page() {
          "The keys of `config.json`, under the names of the published checkpoints. `hidden_act` must be `silu` and\n"
          "`rope_scaling` null. Unknown keys are ignored with a warning; a missing required key, a value of another "
          "type\n"
-         "or out of range is an error. `memory_keys` and `memory_values` are ours, not the\n"
+         "or out of range is an error. `memory_keys`, `memory_values` and `memory_tree` are ours, not the\n"
          "paper's: a file with other values than the defaults has the `model_type` \"PMNet-variant\" and names no "
          "class of\n"
          "the authors' Python, which would compute something else.\n" +

@@ -36,8 +36,9 @@ void check_model(const TrainConfig& c, Problems& p) {
   check(p, (c.initializer_range < 0 && c.memory_embedding_std < 0 && c.residual_init < 0) || c.init.empty(),
         "model.initializer_range, model.memory_embedding_std and model.residual_init are for new models, and "
         "model.init has weights already");
-  check(p, (!c.memory_keys && !c.memory_values) || c.init.empty(),
-        "model.memory_keys and model.memory_values are for new models, and model.init has weights already");
+  check(p, (!c.memory_keys && !c.memory_values && c.memory_tree) || c.init.empty(),
+        "model.memory_keys, model.memory_values and model.memory_tree are for new models, and model.init has weights "
+        "already");
 }
 
 void check_data(const TrainConfig& c, Problems& p) {

@@ -42,6 +42,7 @@ struct TrainConfig {
   double residual_init = -1;                  // factor of it where a residual branch ends; negative: likewise
   std::optional<MemoryKeys> memory_keys;      // absent: those of the model
   std::optional<MemoryValues> memory_values;  // likewise
+  bool memory_tree = true;                    // false: a chain, as in the model's configuration
   bool binary = false;                        // BOS and EOS at the free ids 256 and 257
 
   // data

@@ -36,6 +36,8 @@ std::vector<TrainOption> make_options() {
        "What addresses the memory's slots; the published form is state; empty: that of the model"},
       {"", kFixed, "model.memory_values", &C::memory_values,
        "What a read takes from the slots; the published form is anchored; empty: that of the model"},
+      {"", kFixed, "model.memory_tree", &C::memory_tree,
+       "false: a chain of memory groups instead of a tree, one group per level"},
       {"--binary", kFixed, "model.binary", &C::binary, "BOS and EOS at ids 256 and 257, for data that is not text"},
 
       {"--data", kFree, "data.inputs", &C::inputs, "Files, folders and globs to train on"},

@@ -269,9 +269,13 @@ void PmnetEngine::accumulate(Pass& pass, int64_t level) const {
   });
 }
 
-// g_{h+1} = g_h N + argmax(a), ties to the lowest index.
+// g_{h+1} = g_h N + argmax(a), ties to the lowest index; in a chain g_h.
 void PmnetEngine::choose_children(Pass& pass) const {
   const int64_t N = c_.num_memory;
+  if (!c_.memory_tree) {
+    pass.a.next_group.assign(pass.n, 0);
+    return;
+  }
   pass.a.next_group.resize(pass.n);
   for (int64_t t = 0; t < pass.n; ++t) {
     const float* here = pass.a.weights.data() + t * N;

@@ -110,7 +110,7 @@ Inspection inspect(const std::shared_ptr<const Engine>& engine, std::string text
     append_rows(inspection.groups, trace.groups, skip);
     append_rows(inspection.weights, trace.route_weights, skip);
     std::vector<Tensor> chosen;
-    for (const Tensor& route : trace.routes) chosen.push_back(route.remainder(config.num_memory));
+    for (const Tensor& weights : trace.route_weights) chosen.push_back(weights.argmax(-1));
     append_rows(inspection.chosen, chosen, skip);
     for (int64_t layer = 0; layer < config.num_layers; ++layer) {
       const Tensor& weights = trace.read_weights[layer];

@@ -38,6 +38,7 @@ Tensor value_features(MemoryValues values, const MemoryPath& path, const Tensor&
 
 MemoryWrite::MemoryWrite(const PmnetConfig& c, const at::TensorOptions& options)
     : keys(c.memory_keys),
+      tree(c.memory_tree),
       norm(c.hidden_size, c.rms_norm_eps, options),
       proj_q(c.hidden_size, c.memory_size, /*with_bias=*/true, options),
       proj_k(2 * c.memory_size, c.memory_size, /*with_bias=*/true, options),
@@ -56,9 +57,11 @@ WriteOutcome MemoryWrite::forward(const Tensor& hidden, const MemoryPath& path, 
   const Tensor features = key_features(keys, {path.phases, where}, anchors, settings.unconstrained);  // Eq. 2
   const Tensor w_k = key_weight(proj_k.weight, proj_k_anchor);
   const Tensor a =
-      ops::phase_attention(projected[0], features, w_k, proj_k.bias, /*num_heads=*/1).squeeze(2);        // Eq. 1-3
-  const Tensor m = std::numbers::pi * proj_out(projected[1]).tanh();                                     // Eq. 5
-  const Tensor next = settings.next_group ? *settings.next_group : child_group(path.group, a.detach());  // Eq. 4
+      ops::phase_attention(projected[0], features, w_k, proj_k.bias, /*num_heads=*/1).squeeze(2);  // Eq. 1-3
+  const Tensor m = std::numbers::pi * proj_out(projected[1]).tanh();                               // Eq. 5
+  const Tensor next = settings.next_group ? *settings.next_group
+                      : tree              ? child_group(path.group, a.detach())  // Eq. 4
+                                          : path.group;
 
   if (settings.balance > 0 && a.requires_grad())
     balance_routes(a, path.group, next, settings.num_groups, settings.balance);

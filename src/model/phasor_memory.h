@@ -36,6 +36,7 @@ Tensor value_features(MemoryValues values, const MemoryPath& path, const Tensor&
 
 struct MemoryWrite {
   MemoryKeys keys;
+  bool tree;  // false: a chain, in which nothing is routed
   RmsNorm norm;
   Linear proj_q, proj_k, proj_v, proj_out;
   Linear proj_k_anchor;  // keys of Phi(E) beside those of Phi(path + E), with MemoryKeys::kBoth

@@ -52,7 +52,7 @@ struct PMNet::Pass {
   MemoryPath path;
   Tensor next_group;    // [B,T]
   ops::OptTensor gate;  // [B,T,1], of the route to it
-  Tensor keys, values;  // features of the current level; the same unless the model is a variant
+  Tensor keys, values;  // features of the current level; the same as published
 };
 
 Tensor PMNet::hidden(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const {
@@ -110,18 +110,19 @@ void PMNet::write(Pass& pass, const Tensor& x, int64_t layer) const {
         pass.options.write_counts ? pass.options.write_counts->at(level) : count_writes(pass.path.group, G);
     settings.grad_scale = counts.clamp_min(1).rsqrt();  // Eq. 9
   }
-  const bool routes_on = level + 1 < config_.num_levels();
-  if (pass.options.training && routes_on) settings.balance = switches.route_balance;
+  // Those of the last level lead nowhere.
+  const bool teaches_routes = pass.options.training && config_.memory_tree && level + 1 < config_.num_levels();
+  if (teaches_routes) settings.balance = switches.route_balance;
   const ops::Phases before = pass.state ? pass.state->memory[level] : ops::Phases{};
   WriteOutcome outcome = layers[layer].memory_write_module->forward(x, pass.path, anchors, before, settings);
 
   pass.path = outcome.path;
   pass.next_group = outcome.next_group;
   pass.values = value_features(config_.memory_values, pass.path, anchors, switches.unconstrained);
-  pass.keys = config_.is_variant() ? key_features(config_.memory_keys, pass.path, anchors, switches.unconstrained)
-                                   : pass.values;
+  pass.keys = config_.shares_features() ? pass.values
+                                        : key_features(config_.memory_keys, pass.path, anchors, switches.unconstrained);
   if (pass.gate) pass.values = pass.values * pass.gate->unsqueeze(-1);
-  if (pass.options.training && routes_on && switches.straight_through)
+  if (teaches_routes && switches.straight_through)
     pass.gate = straight_through_gate(outcome.weights, pass.path.group, pass.next_group);
   if (pass.state && settings.recurrence) pass.state->memory[level] = outcome.memory;
   if (pass.trace) {

@@ -82,6 +82,10 @@ void apply_changes(const TrainConfig& config, ModelConfig& model) {
     require_pmnet("model.memory_values");
     pmnet->memory_values = *config.memory_values;
   }
+  if (!config.memory_tree) {
+    require_pmnet("model.memory_tree");
+    pmnet->memory_tree = false;
+  }
 }
 
 void check_carry(const TrainConfig& config, const ModelConfig& model) {

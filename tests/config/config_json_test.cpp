@@ -84,8 +84,8 @@ TEST(ConfigJson, WrittenKeysAreThoseOfTheAuthorsFile) {
                           "vocab_size"}) {
     EXPECT_TRUE(written.contains(key)) << key;
   }
-  for (const char* key : {"pmnet_memory_modules", "memory_embedding_std", "residual_init",
-                          "memory_keys"})  // not published: unless default
+  for (const char* key : {"pmnet_memory_modules", "memory_embedding_std", "residual_init", "memory_keys",
+                          "memory_tree"})  // not published: unless default
     EXPECT_FALSE(written.contains(key)) << key;
 }
 
@@ -111,6 +111,17 @@ TEST(ConfigJson, VariantsAreMarkedForTheAuthorsLoader) {
     EXPECT_FALSE(written.contains("auto_map"));
     EXPECT_EQ(std::get<PmnetConfig>(parse_config(to_json(config), "x").config), config);
   }
+}
+
+TEST(ConfigJson, AChainIsAVariantOfOneGroupPerLevel) {
+  PmnetConfig config = preset("tiny");
+  EXPECT_GT(config.num_groups(1), 1);
+  config.memory_tree = false;
+  EXPECT_EQ(config.total_groups(), config.num_levels());
+  const json written = json::parse(to_json(config));
+  EXPECT_EQ(written["model_type"], "PMNet-variant");
+  EXPECT_EQ(written["memory_tree"], false);
+  EXPECT_EQ(std::get<PmnetConfig>(parse_config(to_json(config), "x").config), config);
 }
 
 TEST(ConfigJson, LayerTypesFollowFromTheWindowKeysWhenAbsent) {

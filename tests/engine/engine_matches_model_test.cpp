@@ -57,6 +57,7 @@ std::vector<Architecture> architectures() {
           {"bare_values", bare_values},
           {"bare_values_anchor_keys", bare_anchor},
           {"bare_values_both_keys", bare_both},
+          {"chain", as_chain(small)},
           {"transformer", transformer_like(small)},
           {"transformer_biased", llama},
           {"mamba", mamba_like(small)},

@@ -90,6 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         GradcheckCase{.name = "both_keys", .config = with_options(MemoryKeys::kBoth, MemoryValues::kBare), .split = 5},
         GradcheckCase{
             .name = "bare_values", .config = with_options(MemoryKeys::kState, MemoryValues::kBare), .split = 3},
+        GradcheckCase{.name = "chain", .config = as_chain(tiny_config()), .split = 5},
         GradcheckCase{.name = "no_recurrence", .config = tiny_config(), .memory = {.recurrence = false}},
         GradcheckCase{.name = "unconstrained", .config = tiny_config(), .memory = {.unconstrained = true}}),
     [](const auto& info) { return info.param.name; });

@@ -166,6 +166,18 @@ TEST(PMNetTrace, HoldsTheInsideOfAPass) {
   for (const ops::Phases& path : trace.path) EXPECT_FALSE(path.angle && path.angle->requires_grad());
 }
 
+TEST(PMNetTrace, InAChainEveryTokenWritesToTheOneGroupOfALevel) {
+  const PmnetConfig config = as_chain(small_config());
+  const auto model = small_model(config);
+  EXPECT_EQ(model->memory_embeddings[2].size(0), 1);
+  Trace trace;
+  const Tensor ids = random_ids(config, 2, 30);
+  model->logits(ids, nullptr, {}, &trace);
+  ASSERT_EQ(trace.groups.size(), 3u);
+  for (const Tensor& groups : trace.groups) EXPECT_EQ(groups.abs().sum().item<int64_t>(), 0);
+  for (const Tensor& routes : trace.routes) EXPECT_EQ(routes.abs().sum().item<int64_t>(), 0);
+}
+
 TEST(PMNetTrace, TokensSpreadOverTheTree) {
   const auto model = small_model(small_config());
   Trace trace;

@@ -36,6 +36,11 @@ inline PmnetConfig with_full_attention(PmnetConfig c) {
   return c;
 }
 
+inline PmnetConfig as_chain(PmnetConfig c) {
+  c.memory_tree = false;
+  return c;
+}
+
 inline std::shared_ptr<PMNet> small_model(const PmnetConfig& config, uint64_t seed = 1,
                                           at::ScalarType dtype = at::kFloat) {
   auto model = std::make_shared<PMNet>(config, dtype);
