@@ -19,6 +19,13 @@ constexpr double kControlKnows = 0.99;  // what the Transformer must reach where
 
 std::string count_of(int64_t number) { return format_count(static_cast<uint64_t>(number)); }
 
+std::vector<int64_t> loads_of(const Course& course) {
+  std::vector<int64_t> loads;
+  for (const TaskCell& cell : course.cells)
+    if (loads.empty() || loads.back() != cell.load) loads.push_back(cell.load);
+  return loads;
+}
+
 // What the findings of one course are made from.
 struct Probe {
   const ProbeSettings& settings;
@@ -33,24 +40,16 @@ struct Probe {
   std::string file(const std::string& words) const {
     return fmt::format("{}.svg", folder_name(course.name.empty() ? words : course.name + " " + words));
   }
-  std::string place(const TaskCell& cell) const;
+  // Where all rows have one load, it goes without saying.
+  std::string place(const TaskCell& cell) const {
+    const std::string length = fmt::format("{} {}", count_of(cell.length), text.length_name);
+    return loads_of(course).size() == 1 ? length
+                                        : fmt::format("{}, {} {}", length, count_of(cell.load), text.load_name);
+  }
   std::string accuracy_of(const CandidateSpec& candidate, const TaskCell& cell) const {
     return fmt::format("accuracy of {} at {}", candidate.title, place(cell));
   }
 };
-
-std::vector<int64_t> loads_of(const Course& course) {
-  std::vector<int64_t> loads;
-  for (const TaskCell& cell : course.cells)
-    if (loads.empty() || loads.back() != cell.load) loads.push_back(cell.load);
-  return loads;
-}
-
-// Where all rows have one load, it goes without saying.
-std::string Probe::place(const TaskCell& cell) const {
-  const std::string length = fmt::format("{} {}", count_of(cell.length), text.length_name);
-  return loads_of(course).size() == 1 ? length : fmt::format("{}, {} {}", length, count_of(cell.load), text.load_name);
-}
 
 Finding memory_finding(const Probe& probe) {
   Finding finding;
