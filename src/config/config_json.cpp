@@ -18,8 +18,8 @@ namespace {
 using nlohmann::json;
 
 constexpr uint64_t kMaxConfigBytes = 16 << 20;
-constexpr const char* kVariantType = "PMNet-variant";  // a PMNet that the authors' code would compute differently
 constexpr auto kModelTypes = std::to_array<const char*>({"PMNet", "llama", "mamba"});  // in the order of ModelConfig
+constexpr auto kVariantTypes = std::to_array<const char*>({"PMNet-variant", "llama-variant", "mamba-variant"});
 
 // What Hugging Face writes beside the configuration proper and nothing here depends on.
 const std::set<std::string> kIgnoredKeys = {
@@ -169,9 +169,10 @@ ModelConfig read_model(Reader& reader) {
 ModelConfig read_model(Reader& reader, const std::string& where) {
   const json* type = reader.find("model_type");
   const json name = type == nullptr ? json() : *type;
-  if (name == kModelTypes[0] || name == kVariantType) return read_model<PmnetConfig>(reader);
-  if (name == kModelTypes[1]) return read_model<TransformerConfig>(reader);
-  if (name == kModelTypes[2]) return read_model<MambaConfig>(reader);
+  const auto is = [&](size_t i) { return name == kModelTypes[i] || name == kVariantTypes[i]; };
+  if (is(0)) return read_model<PmnetConfig>(reader);
+  if (is(1)) return read_model<TransformerConfig>(reader);
+  if (is(2)) return read_model<MambaConfig>(reader);
   fail("{}: model_type is {}, expected \"{}\"", where, type == nullptr ? "missing" : json_text(name),
        fmt::join(kModelTypes, "\" or \""));
 }
@@ -181,7 +182,8 @@ json fixed_keys(const PmnetConfig& config) {
   json keys = {{"rope_scaling", nullptr},
                {"use_sliding_window", std::ranges::count(config.layer_types, LayerType::kSliding) > 0},
                {"max_window_layers", 0}};
-  if (config.is_variant())  // without the names of the authors' classes, their loader refuses it
+  const bool has_python = config.shares_features() && config.memory_tree;  // the classes beside an exported model
+  if (!has_python)  // without the names of the authors' classes, their loader refuses it
     keys.update({{"architectures", {"PMNetVariantForCausalLM"}}});
   else
     keys.update({{"architectures", {"PMNetForCausalLM"}},
@@ -240,8 +242,7 @@ std::string to_json(const ModelConfig& config) {
 }
 
 std::string model_type(const ModelConfig& config) {
-  const auto* pmnet = std::get_if<PmnetConfig>(&config);
-  return pmnet != nullptr && pmnet->is_variant() ? kVariantType : kModelTypes[config.index()];
+  return (is_variant(config) ? kVariantTypes : kModelTypes)[config.index()];
 }
 
 }  // namespace pmnet

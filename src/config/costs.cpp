@@ -53,6 +53,11 @@ double head_parameters(const Config& c) {
   return c.tie_word_embeddings ? 0 : double(c.vocab_size) * c.hidden_size;
 }
 
+template <typename Config>
+double ngram_parameters(const Config& c) {
+  return (c.max_ngram - 1.0) * static_cast<double>(c.ngram_rows) * static_cast<double>(c.hidden_size);
+}
+
 Parts parameters(const PmnetConfig& c) {
   const MemorySizes s(c);
   const double d = s.d, M = s.M, L = c.num_layers;
@@ -60,6 +65,7 @@ Parts parameters(const PmnetConfig& c) {
                       linear(s.R * M, d, true);
   const double write = d + 2 * linear(d, M, true) + linear(s.key_width, M, true) + linear(M, M, true);
   return {{"token embedding", double(c.vocab_size) * d},
+          {"n-gram embeddings", ngram_parameters(c)},
           {"memory embeddings", s.groups * s.N * M},
           {"attention", L * (attention_weights(c) + 2.0 * c.head_dim)},
           {"memory read", s.layers * read},
@@ -72,6 +78,7 @@ Parts parameters(const PmnetConfig& c) {
 Parts parameters(const TransformerConfig& c) {
   const double d = c.hidden_size, L = c.num_layers, f = c.intermediate_size;
   return {{"token embedding", double(c.vocab_size) * d},
+          {"n-gram embeddings", ngram_parameters(c)},
           {"attention", L * attention_weights(c)},
           {"feed-forward", L * (mlp_products(c) + (c.mlp_bias ? 2 * f + d : 0))},
           {"norms", (2 * L + 1) * d},
@@ -81,6 +88,7 @@ Parts parameters(const TransformerConfig& c) {
 Parts parameters(const MambaConfig& c) {
   const double d = c.hidden_size, i = c.intermediate_size, L = c.num_layers, r = c.time_step_rank, S = c.state_size;
   return {{"token embedding", double(c.vocab_size) * d},
+          {"n-gram embeddings", ngram_parameters(c)},
           {"projections", L * (linear(d, 2 * i, c.use_bias) + linear(i, d, c.use_bias))},
           {"convolution", L * (i * c.conv_kernel + (c.use_conv_bias ? i : 0))},
           {"selective scan", L * (i * (r + 2 * S) + linear(r, i, true) + i * S + i)},

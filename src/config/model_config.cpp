@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "config/costs.h"
@@ -94,10 +95,17 @@ bool PmnetConfig::has_full_attention() const {
   return std::find(layer_types.begin(), layer_types.end(), LayerType::kFull) != layer_types.end();
 }
 
+bool is_variant(const ModelConfig& config) {
+  const auto* pmnet = std::get_if<PmnetConfig>(&config);
+  return (pmnet != nullptr && (!pmnet->shares_features() || !pmnet->memory_tree)) || max_ngram(config) > 1;
+}
+
 void find_problems(const ModelConfig& config, Problems& problems) {
   std::visit(
       [&](const auto& model) {
         check_ranges(problems, model);
+        if (problems.none_with({"ngram_rows"}) && !std::has_single_bit(static_cast<uint64_t>(model.ngram_rows)))
+          problems.add("ngram_rows", fmt::format("ngram_rows is {}, expected a power of two", model.ngram_rows));
         check_token_ids(problems, model);
         check_relations(problems, model);
       },

@@ -37,7 +37,11 @@ inline constexpr int64_t kMaxLayers = int64_t{1} << 16;          //
 inline constexpr int64_t kMaxGroups = int64_t{1} << 24;          // per memory level
 inline constexpr int64_t kMaxParameters = int64_t{1} << 40;      // of the whole model
 inline constexpr int64_t kMaxWindow = int64_t{1} << 20;          // bytes; decoding keeps that many keys and values
+inline constexpr int64_t kMaxNgram = 8;                          // bytes
+inline constexpr int64_t kMaxNgramRows = int64_t{1} << 22;       // per table
 inline constexpr int64_t kMaxPosition = (int64_t{1} << 31) - 1;  // informative context length
+
+inline constexpr int64_t kNgramRows = 16384;  // unless the configuration says otherwise
 
 // The published config.json of PMNet, field for field. Symbols are those of docs/explanation/equations.md.
 struct PmnetConfig {
@@ -66,11 +70,13 @@ struct PmnetConfig {
   MemoryKeys memory_keys = MemoryKeys::kState;           // not a published key: of writes and reads
   MemoryValues memory_values = MemoryValues::kAnchored;  // not a published key
   bool memory_tree = true;                               // not a published key: false, a chain of one group per level
-  int64_t max_position_embeddings = 40960;               // informative
-  int64_t bos_token_id = 254;                            // 256 in the variant for binary data
-  int64_t eos_token_id = 255;                            // 257 in the variant for binary data
-  int64_t pad_token_id = -1;                             // -1: none
-  std::vector<LayerType> layer_types;                    // one per layer
+  int64_t max_ngram = 1;                    // not a published key: embeddings of the last 2 to so many bytes
+  int64_t ngram_rows = kNgramRows;          // not a published key: of the table of each n, a power of two
+  int64_t max_position_embeddings = 40960;  // informative
+  int64_t bos_token_id = 254;               // 256 in the variant for binary data
+  int64_t eos_token_id = 255;               // 257 in the variant for binary data
+  int64_t pad_token_id = -1;                // -1: none
+  std::vector<LayerType> layer_types;       // one per layer
 
   int64_t num_levels() const { return (num_layers + write_period - 1) / write_period; }  // H = ceil(L / P)
   int64_t level_of(int64_t layer) const { return layer / write_period; }
@@ -80,7 +86,6 @@ struct PmnetConfig {
   int64_t query_width() const { return num_heads * head_dim; }
   // Keys and values are then made of the same features, Phi(M + E).
   bool shares_features() const { return memory_keys == MemoryKeys::kState && memory_values == MemoryValues::kAnchored; }
-  bool is_variant() const { return !shares_features() || !memory_tree; }
   bool slides(int64_t layer) const { return layer_types.at(layer) == LayerType::kSliding; }
   bool has_full_attention() const;  // then the streaming state grows with the text
 
@@ -104,6 +109,8 @@ struct TransformerConfig {
   bool attention_bias = false;
   bool mlp_bias = false;
   bool tie_word_embeddings = true;
+  int64_t max_ngram = 1;  // as in PMNet
+  int64_t ngram_rows = kNgramRows;
   int64_t max_position_embeddings = 2048;
   int64_t bos_token_id = 254;
   int64_t eos_token_id = 255;
@@ -130,6 +137,8 @@ struct MambaConfig {
   bool use_conv_bias = true;
   bool rescale_prenorm_residual = false;
   bool tie_word_embeddings = true;
+  int64_t max_ngram = 1;  // as in PMNet
+  int64_t ngram_rows = kNgramRows;
   int64_t bos_token_id = 254;
   int64_t eos_token_id = 255;
   int64_t pad_token_id = -1;
@@ -145,6 +154,13 @@ inline int64_t bos_token_id(const ModelConfig& config) {
 inline int64_t eos_token_id(const ModelConfig& config) {
   return std::visit([](const auto& c) { return c.eos_token_id; }, config);
 }
+
+inline int64_t max_ngram(const ModelConfig& config) {
+  return std::visit([](const auto& c) { return c.max_ngram; }, config);
+}
+
+// Whether another program that knows the architecture would compute something else.
+bool is_variant(const ModelConfig& config);
 
 // One sentence per problem, naming the key of config.json; empty when usable. Never allocates anything of model size.
 std::vector<std::string> problems(const ModelConfig& config);

@@ -28,6 +28,11 @@ Rows<C> common_rows(Presence tie_word_embeddings) {
       {{"hidden_size", &C::hidden_size, "Width d of the residual stream", kWidth}, kRequired},
       {{"intermediate_size", &C::intermediate_size, "Inner width f of the MLP or of the Mamba block", kWidth},
        kRequired},
+      {{"max_ngram", &C::max_ngram,
+        "Embeddings also of the last 2 to so many bytes, found by a hash; 1: of bytes alone", from_to(1, kMaxNgram)},
+       Presence::kUnlessDefault},
+      {{"ngram_rows", &C::ngram_rows, "Rows of the table of each n, a power of two", from_to(1, kMaxNgramRows)},
+       Presence::kUnlessDefault},
   };
 }
 

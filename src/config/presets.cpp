@@ -76,6 +76,8 @@ void copy_vocabulary(const PmnetConfig& model, Config& config) {
   config.bos_token_id = model.bos_token_id;
   config.eos_token_id = model.eos_token_id;
   config.pad_token_id = model.pad_token_id;
+  config.max_ngram = model.max_ngram;
+  config.ngram_rows = model.ngram_rows;
 }
 
 }  // namespace

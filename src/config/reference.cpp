@@ -40,13 +40,12 @@ std::string config_page() {
          "The keys of `config.json`, under the names of the published checkpoints. `hidden_act` must be `silu` and\n"
          "`rope_scaling` null. Unknown keys are ignored with a warning; a missing required key, a value of another "
          "type\n"
-         "or out of range is an error. `memory_keys`, `memory_values` and `memory_tree` are ours, not the\n"
-         "paper's: a file with other values than the defaults has the `model_type` \"PMNet-variant\" and names no "
-         "class of\n"
-         "the authors' Python, which would compute something else.\n" +
+         "or out of range is an error. `memory_keys`, `memory_values`, `memory_tree`,\n"
+         "`max_ngram` and `ngram_rows` are ours, not the paper's: a file with other values than the defaults has a\n"
+         "`model_type` that ends in \"-variant\", so that no other program takes it for a model it knows.\n" +
          model_table<PmnetConfig>("PMNet (`model_type` \"PMNet\" or \"PMNet-variant\")") +
-         model_table<TransformerConfig>("Transformer (`model_type` \"llama\")") +
-         model_table<MambaConfig>("Mamba (`model_type` \"mamba\")");
+         model_table<TransformerConfig>("Transformer (`model_type` \"llama\" or \"llama-variant\")") +
+         model_table<MambaConfig>("Mamba (`model_type` \"mamba\" or \"mamba-variant\")");
 }
 
 std::string train_page() {

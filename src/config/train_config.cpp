@@ -39,6 +39,8 @@ void check_model(const TrainConfig& c, Problems& p) {
   check(p, (!c.memory_keys && !c.memory_values && c.memory_tree) || c.init.empty(),
         "model.memory_keys, model.memory_values and model.memory_tree are for new models, and model.init has weights "
         "already");
+  check(p, (c.max_ngram == 0 && c.ngram_rows == 0) || c.init.empty(),
+        "model.max_ngram and model.ngram_rows are for new models, and model.init has weights already");
 }
 
 void check_data(const TrainConfig& c, Problems& p) {

@@ -43,6 +43,8 @@ struct TrainConfig {
   std::optional<MemoryKeys> memory_keys;      // absent: those of the model
   std::optional<MemoryValues> memory_values;  // likewise
   bool memory_tree = true;                    // false: a chain, as in the model's configuration
+  int64_t max_ngram = 0;                      // bytes of the longest n-grams with embeddings; 0: as in the model
+  int64_t ngram_rows = 0;                     // likewise
   bool binary = false;                        // BOS and EOS at the free ids 256 and 257
 
   // data

@@ -38,6 +38,10 @@ std::vector<TrainOption> make_options() {
        "What a read takes from the slots; the published form is anchored; empty: that of the model"},
       {"", kFixed, "model.memory_tree", &C::memory_tree,
        "false: a chain of memory groups instead of a tree, one group per level"},
+      {"", kFixed, "model.max_ngram", &C::max_ngram,
+       "Embeddings also of the last 2 to so many bytes; 0: as in the model", from_to(0, kMaxNgram)},
+      {"", kFixed, "model.ngram_rows", &C::ngram_rows,
+       "Rows of the table of each n, a power of two; 0: as in the model", from_to(0, kMaxNgramRows)},
       {"--binary", kFixed, "model.binary", &C::binary, "BOS and EOS at ids 256 and 257, for data that is not text"},
 
       {"--data", kFree, "data.inputs", &C::inputs, "Files, folders and globs to train on"},

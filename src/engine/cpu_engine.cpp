@@ -1,5 +1,11 @@
 #include "engine/cpu_engine.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/ngram_embedding.h"
+
 namespace pmnet {
 
 NormWeights read_norm(const EngineWeights& weights, const std::string& prefix, double eps) {
@@ -34,9 +40,10 @@ MlpWeights read_mlp(const EngineWeights& weights, const std::string& layer, bool
           .down = read_projection(weights, layer + ".mlp.down_proj", with_bias)};
 }
 
-CpuEngine::CpuEngine(const EngineWeights& weights, const std::string& embedding, const std::string& norm, double eps,
-                     bool tied)
-    : Engine(weights), embedding_(weights.read_float(embedding)), norm_(read_norm(weights, norm, eps)) {
+CpuEngine::CpuEngine(const EngineWeights& weights, const Names& names, double eps, bool tied)
+    : Engine(weights), embedding_(weights.read_float(names.embedding)), norm_(read_norm(weights, names.norm, eps)) {
+  for (int64_t n = 2; n <= max_ngram(config()); ++n)
+    ngrams_.push_back(weights.read_float(fmt::format("{}.{}.weight", names.ngrams, n)));
   head_weight_ = tied ? embedding_ : weights.read_float("lm_head.weight");
   head_.weight = pack_weight({head_weight_});
 }
@@ -73,7 +80,34 @@ void CpuEngine::embed(Pass& pass, const Tensor& ids) const {
     const int64_t* row = ids.const_data_ptr<int64_t>() + b * ids.size(1);
     for (int64_t t = 0; t < pass.tokens(b); ++t)
       std::copy_n(embedding_.const_data_ptr<float>() + row[t] * d, d, x + (pass.a.first[b] + t) * d);
+    add_ngrams(row, pass.tokens(b), pass.state[b].recent, x + pass.a.first[b] * d);
   }
+}
+
+void CpuEngine::add_ngrams(const int64_t* ids, int64_t count, const std::vector<int64_t>& recent, float* x) const {
+  const int64_t d = width(), kept = std::ssize(recent);
+  for (int64_t t = 0; t < count; ++t, x += d) {
+    auto hash = static_cast<uint64_t>(ids[t] + 1);
+    for (int64_t i = 0; i < kept; ++i) {
+      const int64_t earlier = t - 1 - i;
+      hash = continue_ngram(hash, earlier < 0 ? recent[kept + earlier] : ids[earlier] + 1);
+      const float* row = ngrams_[i].const_data_ptr<float>() + ngram_row(hash, ngrams_[i].size(0)) * d;
+      for (int64_t j = 0; j < d; ++j) x[j] += row[j];
+    }
+  }
+}
+
+SequenceState CpuEngine::fresh_state() const {
+  SequenceState fresh;
+  fresh.recent.assign(ngrams_.size(), 0);
+  return fresh;
+}
+
+// The codes of the latest tokens after `count` more.
+static void remember(std::vector<int64_t>& recent, const int64_t* ids, int64_t count) {
+  const int64_t fresh = std::min(count, std::ssize(recent));
+  std::rotate(recent.begin(), recent.begin() + fresh, recent.end());
+  std::transform(ids + count - fresh, ids + count, recent.end() - fresh, [](int64_t id) { return id + 1; });
 }
 
 Tensor CpuEngine::run(const Tensor& ids, EngineState* state, const PassOptions& options) const {
@@ -119,6 +153,7 @@ Tensor CpuEngine::run(const Tensor& ids, EngineState* state, const PassOptions& 
     if (lengths[b] == 0) continue;
     SequenceState& sequence = sequences[b];
     sequence.position += lengths[b];
+    remember(sequence.recent, ids.const_data_ptr<int64_t>() + b * T, lengths[b]);
     for (KvWindow& window : sequence.attention) window.commit();
     if (!sequence.ssm.empty()) sequence.ssm = std::move(next_ssm[b]);
   }

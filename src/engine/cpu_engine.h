@@ -67,8 +67,12 @@ class CpuEngine : public Engine {
   Tensor logits(const Tensor& hidden) const override;
 
  protected:
-  // `norm` and `embedding` are the names of the final norm and of the embedding.
-  CpuEngine(const EngineWeights& weights, const std::string& embedding, const std::string& norm, double eps, bool tied);
+  // Of the tensors around the layers.
+  struct Names {
+    std::string embedding, ngrams, norm;
+  };
+  CpuEngine(const EngineWeights& weights, const Names& names, double eps, bool tied);
+  SequenceState fresh_state() const;  // what every architecture keeps, at the start of a text
 
   // The layers, on pass.a.x.
   virtual void run_layers(Pass& pass) const = 0;
@@ -80,8 +84,11 @@ class CpuEngine : public Engine {
   class Lease;  // of activations
   Tensor run(const Tensor& ids, EngineState* state, const PassOptions& options) const override;
   void embed(Pass& pass, const Tensor& ids) const;
+  // To x [count,d], where the codes of the tokens before ids are `recent`.
+  void add_ngrams(const int64_t* ids, int64_t count, const std::vector<int64_t>& recent, float* x) const;
 
-  Tensor embedding_;  // [V,d]
+  Tensor embedding_;            // [V,d]
+  std::vector<Tensor> ngrams_;  // tables of n = 2, 3, ..., [rows,d]
   Projection head_;
   NormWeights norm_;
   mutable std::mutex idle_mutex_;

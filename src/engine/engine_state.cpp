@@ -6,13 +6,14 @@
 
 namespace pmnet {
 
-SequenceState::SequenceState(const SequenceState& other) : position(other.position), attention(other.attention) {
+SequenceState::SequenceState(const SequenceState& other)
+    : position(other.position), recent(other.recent), attention(other.attention) {
   for (const Tensor& level : other.memory) memory.push_back(level.clone());
   for (const SsmState& layer : other.ssm) ssm.push_back({layer.conv.clone(), layer.hidden.clone()});
 }
 
 int64_t SequenceState::bytes() const {
-  int64_t total = sizeof position;
+  auto total = static_cast<int64_t>(sizeof position + recent.size() * sizeof recent[0]);
   const auto add = [&](const Tensor& x) { total += static_cast<int64_t>(x.nbytes()); };
   for (const KvWindow& window : attention) add(window.keys()), add(window.values());
   for (const Tensor& level : memory) add(level);
@@ -31,6 +32,7 @@ ModelState to_model_state(const EngineState& state) {
   for (const SequenceState& sequence : state) {
     ModelState row;
     row.positions = at::full({1}, sequence.position, at::kLong);
+    if (!sequence.recent.empty()) row.recent_codes = at::tensor(sequence.recent, at::kLong).unsqueeze(0);
     for (const KvWindow& window : sequence.attention) row.attention.push_back({window.keys(), window.values()});
     for (const Tensor& level : sequence.memory) {
       const bool turns = level.scalar_type() == at::kLong;
@@ -49,6 +51,8 @@ EngineState from_model_state(const ModelState& state, const SequenceState& fresh
     const ModelState row = state.row(b);
     SequenceState sequence = fresh;
     sequence.position = row.positions.item<int64_t>();
+    for (size_t i = 0; i < sequence.recent.size(); ++i)
+      sequence.recent[i] = row.recent_codes[0][static_cast<int64_t>(i)].item<int64_t>();
     for (size_t l = 0; l < row.attention.size(); ++l) {
       const auto& [keys, values] = row.attention[l];
       const int64_t kept = std::min(keys.size(1), sequence.position), padding = keys.size(1) - kept;

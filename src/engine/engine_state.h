@@ -10,6 +10,7 @@ namespace pmnet {
 
 struct SequenceState {
   int64_t position = 0;             // tokens read so far
+  std::vector<int64_t> recent;      // codes of the latest max_ngram - 1 tokens, oldest first
   std::vector<KvWindow> attention;  // per layer; empty in Mamba
   std::vector<Tensor> memory;       // per level [1,G,N,M]: int64 turns, or angles where sums do not wrap; PMNet only
   std::vector<SsmState> ssm;        // per layer; Mamba only

@@ -52,7 +52,7 @@ EngineWeights::EngineWeights(std::unique_ptr<LanguageModel> model, WeightType ty
           [parameters = parameters_of(*model), type](const std::string& name) mutable {
             const auto found = parameters.extract(name);
             TORCH_CHECK(!found.empty(), "parameter ", name, " is not there or was read before");
-            return quantize(found.mapped(), is_linear_weight(name) ? type : WeightType::kF32);
+            return quantize(found.mapped(), is_stored_smaller(name) ? type : WeightType::kF32);
           },
           []() -> std::string {
             fail("weights that were quantized in memory have no hash; save the model and load it again");

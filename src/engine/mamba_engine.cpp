@@ -24,9 +24,11 @@ void for_slabs(const Pass& pass, int64_t channels, const Body& body) {
 }  // namespace
 
 MambaEngine::MambaEngine(const EngineWeights& weights)
-    : CpuEngine(weights, "backbone.embeddings.weight", "backbone.norm_f",
-                std::get<MambaConfig>(weights.config()).layer_norm_epsilon,
-                std::get<MambaConfig>(weights.config()).tie_word_embeddings),
+    : CpuEngine(
+          weights,
+          {.embedding = "backbone.embeddings.weight", .ngrams = "backbone.embed_ngrams", .norm = "backbone.norm_f"},
+          std::get<MambaConfig>(weights.config()).layer_norm_epsilon,
+          std::get<MambaConfig>(weights.config()).tie_word_embeddings),
       c_(std::get<MambaConfig>(weights.config())) {
   for (int64_t l = 0; l < c_.num_layers; ++l) {
     const std::string prefix = fmt::format("backbone.layers.{}", l), mixer = prefix + ".mixer";
@@ -43,7 +45,7 @@ MambaEngine::MambaEngine(const EngineWeights& weights)
 }
 
 EngineState MambaEngine::initial_state(int64_t batch) const {
-  SequenceState fresh;
+  SequenceState fresh = fresh_state();
   for (size_t l = 0; l < layers_.size(); ++l)
     fresh.ssm.push_back({at::zeros({1, c_.intermediate_size, c_.conv_kernel - 1}, at::kFloat),
                          at::zeros({1, c_.intermediate_size, c_.state_size}, at::kFloat)});

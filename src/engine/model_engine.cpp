@@ -25,6 +25,7 @@ EngineState ModelEngine::initial_state(int64_t batch) const {
         turns ? *level.turns : at::zeros_like(level.turns ? *level.turns : *level.angle, head_weight_.options()));
   }
   sequence.ssm = fresh.ssm;
+  if (fresh.recent_codes.defined()) sequence.recent.assign(fresh.recent_codes.size(1), 0);
   return EngineState(batch, sequence);
 }
 

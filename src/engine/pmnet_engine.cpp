@@ -52,7 +52,8 @@ void drop_writes_that_are_not_finite(Pass& pass, int64_t N, int64_t M, int64_t w
 }  // namespace
 
 PmnetEngine::PmnetEngine(const EngineWeights& weights, const MemorySwitches& switches)
-    : CpuEngine(weights, "model.embed_tokens.weight", "model.norm",
+    : CpuEngine(weights,
+                {.embedding = "model.embed_tokens.weight", .ngrams = "model.embed_ngrams", .norm = "model.norm"},
                 std::get<PmnetConfig>(weights.config()).rms_norm_eps,
                 std::get<PmnetConfig>(weights.config()).tie_word_embeddings),
       c_(std::get<PmnetConfig>(weights.config())),
@@ -107,7 +108,7 @@ Tensor PmnetEngine::make_anchor_keys(const EngineWeights& weights, const std::st
 }
 
 EngineState PmnetEngine::initial_state(int64_t batch) const {
-  SequenceState fresh;
+  SequenceState fresh = fresh_state();
   for (const Layer& layer : layers_)
     fresh.attention.emplace_back(c_.num_kv_heads, c_.head_dim, layer.attention.window, at::kFloat);
   for (const Tensor& level : anchors_)

@@ -25,7 +25,7 @@ StoredWeight quantize(const Tensor& weight, WeightType type) {
 NamedTensors quantize_weights(const LanguageModel& model, WeightType type) {
   NamedTensors tensors;
   for (const auto& [name, parameter] : model.named_parameters()) {
-    const StoredWeight stored = quantize(parameter, is_linear_weight(name) ? type : WeightType::kF32);
+    const StoredWeight stored = quantize(parameter, is_stored_smaller(name) ? type : WeightType::kF32);
     tensors.emplace_back(name, stored.values);
     if (stored.scales) tensors.emplace_back(scale_name(name), *stored.scales);
   }

@@ -5,7 +5,8 @@
 namespace pmnet {
 
 TransformerEngine::TransformerEngine(const EngineWeights& weights)
-    : CpuEngine(weights, "model.embed_tokens.weight", "model.norm",
+    : CpuEngine(weights,
+                {.embedding = "model.embed_tokens.weight", .ngrams = "model.embed_ngrams", .norm = "model.norm"},
                 std::get<TransformerConfig>(weights.config()).rms_norm_eps,
                 std::get<TransformerConfig>(weights.config()).tie_word_embeddings),
       c_(std::get<TransformerConfig>(weights.config())) {
@@ -21,7 +22,7 @@ TransformerEngine::TransformerEngine(const EngineWeights& weights)
 }
 
 EngineState TransformerEngine::initial_state(int64_t batch) const {
-  SequenceState fresh;
+  SequenceState fresh = fresh_state();
   fresh.attention.assign(layers_.size(), KvWindow(c_.num_kv_heads, c_.head_dim, /*window=*/0, at::kFloat));
   return EngineState(batch, fresh);
 }

@@ -102,6 +102,7 @@ SsmState MambaMixer::initial_state(int64_t batch) const {
 Mamba::Mamba(const MambaConfig& config, at::ScalarType dtype) : config_(config) {
   const auto options = at::TensorOptions().dtype(dtype);
   embeddings = at::empty({config.vocab_size, config.hidden_size}, options);
+  embed_ngrams = NgramEmbedding(config.max_ngram, config.ngram_rows, config.hidden_size, options);
   for (int64_t layer = 0; layer < config.num_layers; ++layer)
     layers.push_back({RmsNorm(config.hidden_size, config.layer_norm_epsilon, options), MambaMixer(config, options)});
   norm_f = RmsNorm(config.hidden_size, config.layer_norm_epsilon, options);
@@ -110,7 +111,7 @@ Mamba::Mamba(const MambaConfig& config, at::ScalarType dtype) : config_(config) 
 
 Tensor Mamba::hidden(const Tensor& ids, ModelState* state, const ForwardOptions& options, Trace* trace) const {
   // In this layout the embedding knows no padding row: pad_token_id is informative.
-  Tensor x = embed(embeddings, ids, /*pad=*/-1);  // [B,T,d]
+  Tensor x = embed(embeddings, embed_ngrams, ids, /*pad=*/-1, state, options.lengths);  // [B,T,d]
   for (size_t l = 0; l < layers.size(); ++l) {
     x = x + layers[l].mixer.forward(x, layers[l].norm, state ? &state->ssm[l] : nullptr, options.lengths);
     if (trace != nullptr) trace->hidden.push_back(x.detach());
@@ -123,12 +124,14 @@ Tensor Mamba::hidden(const Tensor& ids, ModelState* state, const ForwardOptions&
 ModelState Mamba::initial_state(int64_t batch) const {
   ModelState state;
   state.positions = at::zeros({batch}, embeddings.options().dtype(at::kLong));
+  if (!embed_ngrams.tables.empty()) state.recent_codes = embed_ngrams.no_codes(batch);
   for (const MambaLayer& layer : layers) state.ssm.push_back(layer.mixer.initial_state(batch));
   return state;
 }
 
 void Mamba::visit(const ParameterVisitor& visitor) {
   visitor("backbone.embeddings.weight", embeddings);
+  embed_ngrams.visit("backbone.embed_ngrams", visitor);
   for (size_t l = 0; l < layers.size(); ++l) {
     layers[l].norm.visit(fmt::format("backbone.layers.{}.norm", l), visitor);
     layers[l].mixer.visit(fmt::format("backbone.layers.{}.mixer", l), visitor);
@@ -140,6 +143,7 @@ void Mamba::visit(const ParameterVisitor& visitor) {
 void Mamba::initialize(uint64_t seed) {
   at::NoGradGuard no_grad;
   fill_normal(embeddings, config_.initializer_range, seed, "backbone.embeddings.weight");
+  for (Tensor& table : embed_ngrams.tables) table.zero_();
   for (size_t l = 0; l < layers.size(); ++l) {
     layers[l].norm.weight.fill_(1.0);
     layers[l].mixer.initialize(config_, seed, fmt::format("backbone.layers.{}.mixer", l));

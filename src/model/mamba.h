@@ -5,6 +5,7 @@
 #include "config/model_config.h"
 #include "model/language_model.h"
 #include "model/layers.h"
+#include "model/ngram_embedding.h"
 
 namespace pmnet {
 
@@ -41,6 +42,7 @@ class Mamba : public LanguageModel {
   const MambaConfig& config() const { return config_; }
 
   Tensor embeddings;  // [V,d]
+  NgramEmbedding embed_ngrams;
   std::vector<MambaLayer> layers;
   RmsNorm norm_f;
   Tensor lm_head;  // [V,d], undefined when tied

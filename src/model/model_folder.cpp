@@ -73,7 +73,7 @@ StoredWeight ModelFolder::read_unchecked(const std::string& name) const {
       fail("{}: the int8 tensor {} has no {} of {} F32 numbers beside it; quantize the model again", folder_.string(),
            name, scale_name(name), rows);
     const StoredWeight weight{read_tensor(*stored), read_tensor(*scales)};
-    return is_linear_weight(name) ? weight : StoredWeight{widened(weight)};
+    return is_stored_smaller(name) ? weight : StoredWeight{widened(weight)};
   }
   const Tensor values = read_tensor(*stored);
   if (!values.is_floating_point())
@@ -81,13 +81,13 @@ StoredWeight ModelFolder::read_unchecked(const std::string& name) const {
         "{}: tensor {} is not floating point; weights must be F32, F64, F16 or BF16, and matrices may be I8 with "
         "scales",
         folder_.string(), name);
-  return {values.scalar_type() == at::kBFloat16 && is_linear_weight(name) ? values : values.to(at::kFloat)};
+  return {values.scalar_type() == at::kBFloat16 && is_stored_smaller(name) ? values : values.to(at::kFloat)};
 }
 
 bool ModelFolder::quantized() const {
   return std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
     const DType dtype = set_.find(name)->info->dtype;
-    return is_linear_weight(name) && (dtype == DType::kBF16 || dtype == DType::kI8);
+    return is_stored_smaller(name) && (dtype == DType::kBF16 || dtype == DType::kI8);
   });
 }
 

@@ -37,6 +37,7 @@ void DecoderLayer::visit(const std::string& prefix, const ParameterVisitor& visi
 PMNet::PMNet(const PmnetConfig& config, at::ScalarType dtype) : config_(config) {
   const auto options = at::TensorOptions().dtype(dtype);
   embed_tokens = at::empty({config.vocab_size, config.hidden_size}, options);
+  embed_ngrams = NgramEmbedding(config.max_ngram, config.ngram_rows, config.hidden_size, options);
   for (int64_t level = 0; config.memory_modules && level < config.num_levels(); ++level)
     memory_embeddings.push_back(at::empty({config.num_groups(level), config.num_memory, config.memory_size}, options));
   for (int64_t layer = 0; layer < config.num_layers; ++layer) layers.emplace_back(config, layer, options);
@@ -74,7 +75,7 @@ Tensor PMNet::hidden(const Tensor& ids, ModelState* state, const ForwardOptions&
   if (options.lengths)
     pass.next_group = pass.next_group.masked_fill(at::arange(T, ids.options()) >= options.lengths->unsqueeze(1), -1);
 
-  Tensor x = embed(embed_tokens, ids, config_.pad_token_id);
+  Tensor x = embed(embed_tokens, embed_ngrams, ids, config_.pad_token_id, state, options.lengths);
   for (int64_t l = 0; l < config_.num_layers; ++l) {
     const DecoderLayer& layer = layers[l];
     x = x + layer.self_attn.forward(x, layer.input_layernorm, l, attention, state ? &state->attention[l] : nullptr);
@@ -139,6 +140,7 @@ ModelState PMNet::initial_state(int64_t batch) const {
   ModelState state;
   const auto options = embed_tokens.options();
   state.positions = at::zeros({batch}, options.dtype(at::kLong));
+  if (!embed_ngrams.tables.empty()) state.recent_codes = embed_ngrams.no_codes(batch);
   for (const DecoderLayer& layer : layers)
     state.attention.push_back(layer.self_attn.initial_state(batch, embed_tokens.options()));
   for (const Tensor& anchors : memory_embeddings) {
@@ -155,6 +157,7 @@ ModelState PMNet::initial_state(int64_t batch) const {
 
 void PMNet::visit(const ParameterVisitor& visitor) {
   visitor("model.embed_tokens.weight", embed_tokens);
+  embed_ngrams.visit("model.embed_ngrams", visitor);
   for (size_t level = 0; level < memory_embeddings.size(); ++level)
     visitor(fmt::format("model.memory_embeddings.{}", level), memory_embeddings[level]);
   for (size_t l = 0; l < layers.size(); ++l) layers[l].visit(fmt::format("model.layers.{}", l), visitor);
@@ -171,6 +174,7 @@ void PMNet::initialize(uint64_t seed) {
       fill_new(parameter, {config_.initializer_range, config_.residual_init}, seed, name);
   });
   if (config_.pad_token_id >= 0) embed_tokens[config_.pad_token_id].zero_();
+  for (Tensor& table : embed_ngrams.tables) table.zero_();  // a row says nothing until its n-gram has been seen
 }
 
 }  // namespace pmnet

@@ -7,6 +7,7 @@
 #include "config/model_config.h"
 #include "model/attention.h"
 #include "model/language_model.h"
+#include "model/ngram_embedding.h"
 #include "model/phasor_memory.h"
 
 namespace pmnet {
@@ -35,6 +36,7 @@ class PMNet : public LanguageModel {
   const PmnetConfig& config() const { return config_; }
 
   Tensor embed_tokens;                    // [V,d]
+  NgramEmbedding embed_ngrams;            // none as published
   std::vector<Tensor> memory_embeddings;  // E, per level [N^h,N,M]
   std::vector<DecoderLayer> layers;
   RmsNorm norm;

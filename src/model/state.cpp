@@ -17,6 +17,7 @@ ModelState map(const ModelState& state, const F& f) {
   const auto map_optional = [&](const ops::OptTensor& x) { return x ? ops::OptTensor(f(*x)) : std::nullopt; };
   ModelState out;
   out.positions = f(state.positions);
+  if (state.recent_codes.defined()) out.recent_codes = f(state.recent_codes);
   for (const auto& a : state.attention) out.attention.push_back({f(a.keys), f(a.values)});
   for (const auto& m : state.memory) out.memory.push_back({map_optional(m.turns), map_optional(m.angle)});
   for (const auto& s : state.ssm) out.ssm.push_back({f(s.conv), f(s.hidden)});
@@ -27,6 +28,7 @@ ModelState map(const ModelState& state, const F& f) {
 
 void ModelState::visit(const std::function<void(const std::string&, Tensor&)>& visitor) {
   visitor("positions", positions);
+  if (recent_codes.defined()) visitor("recent_codes", recent_codes);
   for (size_t l = 0; l < attention.size(); ++l) {
     visitor(fmt::format("attention.{}.keys", l), attention[l].keys);
     visitor(fmt::format("attention.{}.values", l), attention[l].values);
@@ -93,6 +95,7 @@ ModelState ModelState::stack(const std::vector<ModelState>& rows) {
   };
   ModelState out;
   out.positions = join([](const ModelState& s) { return s.positions; });
+  if (rows.at(0).recent_codes.defined()) out.recent_codes = join([](const ModelState& s) { return s.recent_codes; });
   for (size_t l = 0; l < rows.at(0).attention.size(); ++l)
     out.attention.push_back({join_padded([l](const ModelState& s) { return s.attention.at(l).keys; }),
                              join_padded([l](const ModelState& s) { return s.attention.at(l).values; })});

@@ -27,6 +27,7 @@ struct SsmState {
 
 struct ModelState {
   Tensor positions;                       // int64 [B], bytes read so far
+  Tensor recent_codes;                    // int64 [B,max_ngram-1], 1 + id of the latest bytes; undefined: no n-grams
   std::vector<AttentionState> attention;  // per layer; empty in Mamba
   std::vector<ops::Phases> memory;        // per level, [B,G,N,M]; empty in the baselines
   std::vector<SsmState> ssm;              // per layer; Mamba only

@@ -22,9 +22,9 @@ struct StoredWeight {
   std::optional<at::Tensor> scales = std::nullopt;
 };
 at::Tensor widened(const StoredWeight& stored);  // float32; not copied if it is that already
-// Whether a parameter is the matrix of a linear layer, the only ones that are stored smaller: in all published layouts
-// these are called projections.
-bool is_linear_weight(const std::string& name);
+// Whether a parameter is the matrix of a linear layer, in all published layouts called a projection, or a table of
+// n-gram embeddings: the only ones that are stored in bf16 or int8.
+bool is_stored_smaller(const std::string& name);
 // The name of the scales beside the int8 tensor "<layer>.weight".
 std::string scale_name(const std::string& weight);
 

@@ -30,6 +30,7 @@ void TransformerLayer::visit(const std::string& prefix, const ParameterVisitor& 
 Transformer::Transformer(const TransformerConfig& config, at::ScalarType dtype) : config_(config) {
   const auto options = at::TensorOptions().dtype(dtype);
   embed_tokens = at::empty({config.vocab_size, config.hidden_size}, options);
+  embed_ngrams = NgramEmbedding(config.max_ngram, config.ngram_rows, config.hidden_size, options);
   for (int64_t layer = 0; layer < config.num_layers; ++layer) layers.emplace_back(config, options);
   norm = RmsNorm(config.hidden_size, config.rms_norm_eps, options);
   if (!config.tie_word_embeddings) lm_head = at::empty({config.vocab_size, config.hidden_size}, options);
@@ -41,7 +42,7 @@ Tensor Transformer::hidden(const Tensor& ids, ModelState* state, const ForwardOp
   const RotaryTable rotary =
       rotary_table(positions, T, config_.head_dim, config_.rope_theta, embed_tokens.scalar_type());
   const AttentionPass attention{rotary, positions, options};
-  Tensor x = embed(embed_tokens, ids, config_.pad_token_id);  // [B,T,d]
+  Tensor x = embed(embed_tokens, embed_ngrams, ids, config_.pad_token_id, state, options.lengths);  // [B,T,d]
   for (size_t l = 0; l < layers.size(); ++l) {
     const TransformerLayer& layer = layers[l];
     x = x + layer.self_attn.forward(x, layer.input_layernorm, l, attention, state ? &state->attention[l] : nullptr);
@@ -55,6 +56,7 @@ Tensor Transformer::hidden(const Tensor& ids, ModelState* state, const ForwardOp
 ModelState Transformer::initial_state(int64_t batch) const {
   ModelState state;
   state.positions = at::zeros({batch}, embed_tokens.options().dtype(at::kLong));
+  if (!embed_ngrams.tables.empty()) state.recent_codes = embed_ngrams.no_codes(batch);
   for (const TransformerLayer& layer : layers)
     state.attention.push_back(layer.self_attn.initial_state(batch, embed_tokens.options()));
   return state;
@@ -62,6 +64,7 @@ ModelState Transformer::initial_state(int64_t batch) const {
 
 void Transformer::visit(const ParameterVisitor& visitor) {
   visitor("model.embed_tokens.weight", embed_tokens);
+  embed_ngrams.visit("model.embed_ngrams", visitor);
   for (size_t l = 0; l < layers.size(); ++l) layers[l].visit(fmt::format("model.layers.{}", l), visitor);
   norm.visit("model.norm", visitor);
   if (lm_head.defined()) visitor("lm_head.weight", lm_head);
@@ -73,6 +76,7 @@ void Transformer::initialize(uint64_t seed) {
     fill_new(parameter, {config_.initializer_range, config_.residual_init}, seed, name);
   });
   if (config_.pad_token_id >= 0) embed_tokens[config_.pad_token_id].zero_();
+  for (Tensor& table : embed_ngrams.tables) table.zero_();  // a row says nothing until its n-gram has been seen
 }
 
 }  // namespace pmnet

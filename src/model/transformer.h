@@ -6,6 +6,7 @@
 #include "config/model_config.h"
 #include "model/attention.h"
 #include "model/language_model.h"
+#include "model/ngram_embedding.h"
 
 namespace pmnet {
 
@@ -31,6 +32,7 @@ class Transformer : public LanguageModel {
   const TransformerConfig& config() const { return config_; }
 
   Tensor embed_tokens;  // [V,d]
+  NgramEmbedding embed_ngrams;
   std::vector<TransformerLayer> layers;
   RmsNorm norm;
   Tensor lm_head;  // [V,d], undefined when tied

@@ -82,6 +82,8 @@ void apply_changes(const TrainConfig& config, ModelConfig& model) {
     require_pmnet("model.memory_values");
     pmnet->memory_values = *config.memory_values;
   }
+  if (config.max_ngram > 0) std::visit([&](auto& c) { c.max_ngram = config.max_ngram; }, model);
+  if (config.ngram_rows > 0) std::visit([&](auto& c) { c.ngram_rows = config.ngram_rows; }, model);
   if (!config.memory_tree) {
     require_pmnet("model.memory_tree");
     pmnet->memory_tree = false;

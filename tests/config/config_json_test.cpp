@@ -84,8 +84,8 @@ TEST(ConfigJson, WrittenKeysAreThoseOfTheAuthorsFile) {
                           "vocab_size"}) {
     EXPECT_TRUE(written.contains(key)) << key;
   }
-  for (const char* key : {"pmnet_memory_modules", "memory_embedding_std", "residual_init", "memory_keys",
-                          "memory_tree"})  // not published: unless default
+  for (const char* key : {"pmnet_memory_modules", "memory_embedding_std", "residual_init", "memory_keys", "memory_tree",
+                          "max_ngram", "ngram_rows"})  // not published: unless default
     EXPECT_FALSE(written.contains(key)) << key;
 }
 
@@ -111,6 +111,25 @@ TEST(ConfigJson, VariantsAreMarkedForTheAuthorsLoader) {
     EXPECT_FALSE(written.contains("auto_map"));
     EXPECT_EQ(std::get<PmnetConfig>(parse_config(to_json(config), "x").config), config);
   }
+}
+
+TEST(ConfigJson, NgramsMakeAVariantOfAnyArchitecture) {
+  PmnetConfig config = preset("tiny");
+  config.max_ngram = 3;
+  config.ngram_rows = 64;
+  const std::pair<ModelConfig, const char*> cases[] = {
+      {config, "PMNet-variant"}, {transformer_like(config), "llama-variant"}, {mamba_like(config), "mamba-variant"}};
+  for (const auto& [model, type] : cases) {
+    const json written = json::parse(to_json(model));
+    EXPECT_EQ(written["model_type"], type);
+    EXPECT_EQ(written["max_ngram"], 3);
+    EXPECT_EQ(written["ngram_rows"], 64);
+    EXPECT_EQ(parse_config(to_json(model), "x").config, model);
+  }
+  // The classes that an exported model brings along know them.
+  EXPECT_TRUE(json::parse(to_json(config)).contains("auto_map"));
+  config.ngram_rows = 96;
+  EXPECT_NE(problems(config).at(0).find("ngram_rows is 96, expected a power of two"), std::string::npos);
 }
 
 TEST(ConfigJson, AChainIsAVariantOfOneGroupPerLevel) {

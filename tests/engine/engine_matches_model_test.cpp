@@ -58,6 +58,9 @@ std::vector<Architecture> architectures() {
           {"bare_values_anchor_keys", bare_anchor},
           {"bare_values_both_keys", bare_both},
           {"chain", as_chain(small)},
+          {"ngrams", with_ngrams(small)},
+          {"transformer_ngrams", transformer_like(with_ngrams(small))},
+          {"mamba_ngrams", mamba_like(with_ngrams(small))},
           {"transformer", transformer_like(small)},
           {"transformer_biased", llama},
           {"mamba", mamba_like(small)},
@@ -70,7 +73,8 @@ std::unique_ptr<LanguageModel> make_test_model(const ModelConfig& config) {
   model->initialize(7);
   const double factor = std::holds_alternative<MambaConfig>(config) ? 1.5 : 6;  // Mamba's begin larger
   model->visit([=](const std::string& name, Tensor& p) {
-    if (is_linear_weight(name) || name.find("embed") != name.npos) p.mul_(factor);
+    if (is_stored_smaller(name) || name.find("embed") != name.npos) p.mul_(factor);
+    if (name.find("embed_ngrams") != name.npos) fill_normal(p, 0.1, 3, name);  // begins at zero
     if (name.ends_with(".bias") && name.find("dt_proj") == name.npos) fill_normal(p, 0.1, 3, name);
   });
   return model;
@@ -179,7 +183,7 @@ TEST_P(EngineMatchesModel, WithSmallerWeights) {
     // The model with the weights as they are after rounding.
     std::shared_ptr<LanguageModel> rounded = make_test_model(GetParam().config);
     rounded->visit([&](const std::string& name, Tensor& p) {
-      if (is_linear_weight(name)) p.copy_(widened(quantize(p, type)));
+      if (is_stored_smaller(name)) p.copy_(widened(quantize(p, type)));
     });
     const auto twin = make_model_engine(rounded);
     const auto engine = make_engine(EngineWeights(make_test_model(GetParam().config), type));

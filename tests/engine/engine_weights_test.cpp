@@ -16,7 +16,7 @@ TEST(EngineWeights, FreesEachWeightOfAModelItTakesApart) {
     model->initialize(1);
     std::vector<std::pair<std::string, c10::weak_intrusive_ptr<c10::StorageImpl>>> linear;
     for (const auto& [name, parameter] : model->named_parameters())
-      if (is_linear_weight(name)) linear.emplace_back(name, parameter.storage().getWeakStorageImpl());
+      if (is_stored_smaller(name)) linear.emplace_back(name, parameter.storage().getWeakStorageImpl());
     ASSERT_FALSE(linear.empty());
     const auto pack_all = [&](const EngineWeights& weights) {
       for (const auto& [name, memory] : linear) {

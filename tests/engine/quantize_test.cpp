@@ -85,14 +85,16 @@ TEST_P(Int8Weights, AreThoseOfMatricesAlone) {
   EXPECT_NE(refusal.find("model.norm.weight is not floating point"), std::string::npos) << refusal;
 }
 
-// The rule by names finds the linear layers of every architecture and nothing else.
-TEST(LinearWeights, AreTheProjections) {
-  const PmnetConfig small = preset("tiny");
+// The rule by names finds the linear layers of every architecture, tables of n-grams, and nothing else.
+TEST(WeightsThatAreStoredSmaller, AreProjectionsAndTablesOfNgrams) {
+  PmnetConfig small = preset("tiny");
+  small.max_ngram = 3;
   for (const ModelConfig& config :
        {ModelConfig(small), ModelConfig(transformer_like(small)), ModelConfig(mamba_like(small))})
     for (const auto& [name, parameter] : make_model(config)->named_parameters()) {
-      const bool other = name.find("embed") != name.npos || name.find("A_log") != name.npos || name == "lm_head.weight";
-      EXPECT_EQ(is_linear_weight(name), parameter.dim() == 2 && !other) << name;
+      const bool table = name.find("embed_ngrams") != name.npos;
+      const bool other = (name.find("embed") != name.npos && !table) || name.find("A_log") != name.npos;
+      EXPECT_EQ(is_stored_smaller(name), parameter.dim() == 2 && !other) << name;
     }
 }
 

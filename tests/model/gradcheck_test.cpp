@@ -91,6 +91,8 @@ INSTANTIATE_TEST_SUITE_P(
         GradcheckCase{
             .name = "bare_values", .config = with_options(MemoryKeys::kState, MemoryValues::kBare), .split = 3},
         GradcheckCase{.name = "chain", .config = as_chain(tiny_config()), .split = 5},
+        GradcheckCase{.name = "ngrams", .config = with_ngrams(tiny_config()), .split = 2},
+        GradcheckCase{.name = "padded_ngrams", .config = with_ngrams(tiny_config()), .padded = true},
         GradcheckCase{.name = "no_recurrence", .config = tiny_config(), .memory = {.recurrence = false}},
         GradcheckCase{.name = "unconstrained", .config = tiny_config(), .memory = {.unconstrained = true}}),
     [](const auto& info) { return info.param.name; });

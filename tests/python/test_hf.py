@@ -256,6 +256,47 @@ def test_gradient_checkpointing_and_other_dtypes():
     assert wide.item() == pytest.approx(expected["loss"].item(), abs=1e-5)
 
 
+def model_with_ngrams():
+    config = pmnet.PMNetConfig.from_pretrained(FIXTURES / "base", max_ngram=4, ngram_rows=64)
+    model = pmnet.PMNetForCausalLM(config).eval()
+    for table in model.model.embed_ngrams.values():
+        assert table.weight.count_nonzero() == 0  # a new table says nothing
+        torch.nn.init.normal_(table.weight, 0.0, 0.3)
+    return model
+
+
+@torch.no_grad()
+def test_ngrams(tmp_path):
+    model = model_with_ngrams()
+    ids = torch.tensor([[254, *b"abracadabra"], [254, *b"cadabra abr"]])
+    whole = model(ids).logits
+    # The program computes the same from the folder that Python saves.
+    model.save_pretrained(tmp_path / "python")
+    session = pmnet.Session(pmnet.load(tmp_path / "python"))
+    torch.testing.assert_close(whole[0, 1:], session.feed_all("abracadabra"), rtol=1e-3, atol=1e-4)
+    # Streamed, the state has the bytes before.
+    cache, pieces = pmnet.PMNetCache(), []
+    for piece in ids.split([1, 2, 5, 4], 1):
+        pieces.append(model(piece, past_key_values=cache).logits)
+    torch.testing.assert_close(torch.cat(pieces, 1), whole, rtol=1e-4, atol=1e-5)
+    # Padding is not part of an n-gram, before or between chunks.
+    left = torch.cat((torch.zeros(2, 3, dtype=torch.long), ids), 1)
+    mask = (torch.arange(left.shape[1]) >= 3).long().expand(2, -1)
+    torch.testing.assert_close(model(left, attention_mask=mask).logits[:, 3:], whole, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="n-grams"):
+        model(inputs_embeds=torch.zeros(1, 2, model.config.hidden_size))
+    with pytest.raises(ValueError, match="power of two"):
+        pmnet.PMNetConfig(**{**model.config.to_dict(), "ngram_rows": 65})
+
+
+def test_gradients_of_ngrams():
+    model = model_with_ngrams().train()
+    ids = torch.tensor([[254, *b"abab"]])
+    model(ids, labels=ids).loss.backward()
+    bigrams = model.model.embed_ngrams["2"].weight.grad.abs().sum(1).nonzero().numel()
+    assert bigrams == 4  # start + BOS, BOS + a, a + b, b + a; nothing is predicted from the last a + b alone
+
+
 REMOTE = """
 import sys
 sys.modules["pmnet"] = None if {without} else __import__("pmnet")
@@ -269,8 +310,12 @@ torch.save(model(ids).logits, {out!r})
 """
 
 
+@pytest.mark.parametrize("ngrams", [False, True])
 @pytest.mark.parametrize("without", [True, False])
-def test_folders_of_the_program_load_with_their_own_code(tiny_model, tmp_path, without):
+def test_folders_of_the_program_load_with_their_own_code(tiny_model, tmp_path, without, ngrams):
+    if ngrams:
+        model_with_ngrams().save_pretrained(tmp_path / "ngrams")
+        tiny_model = pmnet.load(tmp_path / "ngrams")
     tiny_model.save(tmp_path / "m")
     out = tmp_path / "logits.pt"
     program = REMOTE.format(without=without, folder=str(tmp_path / "m"), out=str(out))

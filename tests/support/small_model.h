@@ -41,6 +41,12 @@ inline PmnetConfig as_chain(PmnetConfig c) {
   return c;
 }
 
+inline PmnetConfig with_ngrams(PmnetConfig c) {
+  c.max_ngram = 4;
+  c.ngram_rows = 16;
+  return c;
+}
+
 inline std::shared_ptr<PMNet> small_model(const PmnetConfig& config, uint64_t seed = 1,
                                           at::ScalarType dtype = at::kFloat) {
   auto model = std::make_shared<PMNet>(config, dtype);

@@ -121,6 +121,8 @@ INSTANTIATE_TEST_SUITE_P(
         ChunkCase{.name = "anchor_keys_bare_values", .config = with_keys(MemoryKeys::kAnchor)},
         ChunkCase{.name = "both_keys_bare_values", .config = with_keys(MemoryKeys::kBoth)},
         ChunkCase{.name = "chain", .config = as_chain(small_config())},
+        ChunkCase{.name = "ngrams", .config = with_ngrams(small_config())},
+        ChunkCase{.name = "padded_ngrams", .config = with_ngrams(small_config()), .padded = true},
         ChunkCase{.name = "straight_through", .config = small_config(), .padded = true, .straight_through = true},
         ChunkCase{.name = "padded", .config = small_config(), .dropout = 0.2, .padded = true},
         ChunkCase{.name = "padded_full", .config = with_full_attention(small_config()), .padded = true},

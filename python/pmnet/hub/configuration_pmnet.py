@@ -8,7 +8,8 @@ class PMNetConfig(PretrainedConfig):
 
     `layer_types` says which layers slide; without it, layer i slides if `use_sliding_window` and
     i >= `max_window_layers`. `memory_cumsum=False` switches recurrence off, `pmnet_memory_modules=False` builds a model
-    without memory.
+    without memory. `max_ngram` above 1 embeds the last 2 to so many bytes as well, in tables of `ngram_rows` (a power of
+    two); it is ours, not the paper's.
     """
 
     model_type = "PMNet"
@@ -45,6 +46,8 @@ class PMNetConfig(PretrainedConfig):
         pmnet_memory_modules=True,
         memory_embedding_std=0.02,
         residual_init=1.0,
+        max_ngram=1,
+        ngram_rows=16384,
         bos_token_id=254,
         eos_token_id=255,
         pad_token_id=None,
@@ -76,6 +79,8 @@ class PMNetConfig(PretrainedConfig):
         self.pmnet_memory_modules = pmnet_memory_modules
         self.memory_embedding_std = memory_embedding_std
         self.residual_init = residual_init
+        self.max_ngram = max_ngram
+        self.ngram_rows = ngram_rows
         if layer_types is None:
             layer_types = [
                 "sliding_attention" if use_sliding_window and i >= max_window_layers else "full_attention"
@@ -96,6 +101,8 @@ class PMNetConfig(PretrainedConfig):
         self._check()
 
     def _check(self):
+        if self.ngram_rows < 1 or self.ngram_rows & (self.ngram_rows - 1) != 0:
+            raise ValueError(f"ngram_rows is {self.ngram_rows}, expected a power of two")
         if self.hidden_act != "silu":
             raise ValueError(f"hidden_act is {self.hidden_act!r}, expected 'silu'")
         if self.num_attention_heads % self.num_key_value_heads != 0:
@@ -138,6 +145,10 @@ class PMNetConfig(PretrainedConfig):
             keys.pop("memory_embedding_std", None)
         if self.residual_init == 1:
             keys.pop("residual_init", None)
+        if self.max_ngram == 1:
+            keys.pop("max_ngram", None)
+        if self.ngram_rows == 16384:
+            keys.pop("ngram_rows", None)
         return keys
 
 

@@ -35,6 +35,35 @@ def weights_of(layer, name):
     return layer.weight, layer.bias
 
 
+class NgramTable(nn.Embedding):
+    """Rows for the hashes of n bytes. A new one says nothing."""
+
+
+class NgramEmbedding(nn.ModuleDict):
+    """Hash n-gram embeddings (ours, not the paper's): one row for the last 2, 3, ... bytes each."""
+
+    MULTIPLIER, FOLD, SHIFT = 0x9E3779B97F4A7C15 - (1 << 64), 32, 40
+
+    def __init__(self, config):
+        sizes = range(2, config.max_ngram + 1)
+        super().__init__({str(n): NgramTable(config.ngram_rows, config.hidden_size) for n in sizes})
+
+    def forward(self, ids, recent, lengths):
+        """The sum of the rows of ids [B,T], and the codes, 1 + id, that the next tokens need; those before ids are
+        `recent` [B,n-1] (None: start of text).
+        """
+        (B, T), kept = ids.shape, len(self)
+        codes = torch.cat((ids.new_zeros((B, kept)) if recent is None else recent, ids + 1), 1)
+        end = ids.new_full((B,), T) if lengths is None else lengths
+        latest = codes.gather(1, end.unsqueeze(1) + torch.arange(kept, device=ids.device))
+        total, hashed = 0, codes[:, kept:]
+        for i, table in enumerate(self.values()):  # int64 wraps around, and its shifts keep the sign
+            hashed = hashed * self.MULTIPLIER + codes[:, kept - 1 - i : kept - 1 - i + T]
+            mixed = (hashed ^ (hashed >> self.FOLD & 0xFFFFFFFF)) * self.MULTIPLIER
+            total = total + table(mixed >> self.SHIFT & (table.num_embeddings - 1))
+        return total, latest
+
+
 class PMNetMLP(nn.Module):
     def __init__(self, config):
         super().__init__()

@@ -13,7 +13,7 @@ from transformers.modeling_utils import PreTrainedModel
 
 from .composite_pmnet import composite
 from .configuration_pmnet import PMNetConfig
-from .layers_pmnet import PMNetDecoderLayer, RMSNorm, Tokens, rotary_table
+from .layers_pmnet import NgramEmbedding, NgramTable, PMNetDecoderLayer, RMSNorm, Tokens, rotary_table
 
 try:
     from pmnet import ops as kernels
@@ -24,7 +24,8 @@ OPS = {"auto": kernels, "composite": composite}
 
 
 class PMNetCache(Cache):
-    """The streaming state: keys and values of the window per layer, phases per level, positions. Of constant size.
+    """The streaming state: keys and values of the window per layer, phases per level, positions, and the latest bytes
+    where n-grams are embedded. Of constant size.
 
     `turns[level]` is int64 [B,G,N,M], exact fractions of a turn. It is not differentiable.
     """
@@ -33,6 +34,7 @@ class PMNetCache(Cache):
         super().__init__(layers=[])
         self.columns = 0  # columns of input seen, padding included
         self.positions = None  # int64 [B], tokens read
+        self.recent = None  # int64 [B,n-1], 1 + id of the latest
         self.keys, self.values, self.turns = [], [], []
 
     def get_seq_length(self, layer_idx=0):
@@ -48,6 +50,7 @@ class PMNetCache(Cache):
         if self.positions is None:
             return
         self.positions = change(self.positions)
+        self.recent = None if self.recent is None else change(self.recent)
         self.keys, self.values, self.turns = (
             [change(x) for x in part] for part in (self.keys, self.values, self.turns)
         )
@@ -80,6 +83,8 @@ class PMNetPreTrainedModel(PreTrainedModel):
             nn.init.normal_(module.weight, 0.0, std * getattr(module, "init_scale", 1.0))
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
+        elif isinstance(module, NgramTable):
+            nn.init.zeros_(module.weight)
         elif isinstance(module, nn.Embedding):
             nn.init.normal_(module.weight, 0.0, std)
             if module.padding_idx is not None:
@@ -104,6 +109,7 @@ class PMNetModel(PMNetPreTrainedModel):
         super().__init__(config)
         self.ops_name = "auto"
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, config.pad_token_id)
+        self.embed_ngrams = NgramEmbedding(config)
         shapes = [(config.num_memory**h, config.num_memory, config.memory_size) for h in range(config.num_levels)]
         self.memory_embeddings = nn.ParameterList(
             [nn.Parameter(torch.randn(shape) * config.memory_embedding_std) for shape in shapes]
@@ -132,8 +138,8 @@ class PMNetModel(PMNetPreTrainedModel):
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give exactly one of input_ids and inputs_embeds")
-        x = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        B, T, _ = x.shape
+        if inputs_embeds is not None and len(self.embed_ngrams) > 0:
+            raise ValueError("this model embeds n-grams, which it cannot see in inputs_embeds; give input_ids")
         # A cache that is given is advanced, whatever use_cache says.
         cache = past_key_values
         if cache is None and use_cache:
@@ -141,7 +147,10 @@ class PMNetModel(PMNetPreTrainedModel):
         if cache is not None and not isinstance(cache, PMNetCache):
             raise TypeError(f"past_key_values is a {type(cache).__name__}; expected a PMNetCache")
 
-        x, turned, lengths = _to_the_left(x, attention_mask)
+        x, turned, lengths = _to_the_left(input_ids if inputs_embeds is None else inputs_embeds, attention_mask)
+        B, T = x.shape[:2]
+        if inputs_embeds is None:
+            x = self._embed(x, lengths, cache)
         positions = torch.zeros((B,), dtype=torch.long, device=x.device)
         if cache is not None and cache.positions is not None:
             if cache.positions.shape[0] != B:
@@ -170,19 +179,33 @@ class PMNetModel(PMNetPreTrainedModel):
             cache.columns += T
         x = self.norm(x, ops)
         if turned is not None:
-            x = x.gather(1, turned.unsqueeze(-1).expand_as(x))
+            x = _gather_tokens(x, turned)
         return BaseModelOutputWithPast(
             last_hidden_state=x,
             past_key_values=cache if use_cache or past_key_values is not None else None,
             hidden_states=(*states, x) if output_hidden_states else None,
         )
 
+    def _embed(self, ids, lengths, cache):
+        x = self.embed_tokens(ids)
+        if len(self.embed_ngrams) == 0:
+            return x
+        ngrams, latest = self.embed_ngrams(ids, None if cache is None else cache.recent, lengths)
+        if cache is not None:
+            cache.recent = latest
+        return x + ngrams
+
+
+def _gather_tokens(x, places):
+    """x [B,T] or [B,T,d] in the order of places [B,T]."""
+    return x.gather(1, places if x.dim() == 2 else places.unsqueeze(-1).expand_as(x))
+
 
 def _to_the_left(x, attention_mask):
     """Rows with their padding moved to the right, where to find each token again, and lengths; None: no padding."""
     if attention_mask is None:
         return x, None, None
-    B, T, _ = x.shape
+    B, T = x.shape[:2]
     if attention_mask.dim() != 2 or attention_mask.shape[0] != B or attention_mask.shape[1] < T:
         raise ValueError(f"attention_mask has shape {tuple(attention_mask.shape)}; expected [{B}, {T}]")
     mask = attention_mask[:, -T:].bool()
@@ -194,7 +217,7 @@ def _to_the_left(x, attention_mask):
     lengths, step = mask.sum(1), torch.arange(T, device=x.device)
     front = mask.long().argmax(1).unsqueeze(1)
     places = (step + front) % T
-    return x.gather(1, places.unsqueeze(-1).expand_as(x)), (step - front) % T, lengths
+    return _gather_tokens(x, places), (step - front) % T, lengths
 
 
 class PMNetForCausalLM(PMNetPreTrainedModel, GenerationMixin):
