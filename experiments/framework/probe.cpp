@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 namespace pmnet {
 
 void ProbeSettings::list_fields(SettingsTable& table) {
@@ -29,8 +27,7 @@ std::vector<std::string> ProbeSettings::problems() {
   require_ascending(found, "lengths", lengths);
   require(found, lengths.empty() || lengths.back() > reach(),
           fmt::format("lengths must go beyond the {} bytes that the windows reach", reach()));
-  require(found, std::find(candidates.begin(), candidates.end(), CandidateKind::kPmnet) != candidates.end(),
-          "candidates must hold pmnet");
+  require(found, !candidates.empty(), "candidates is empty; name at least one model");
   return found;
 }
 
@@ -58,9 +55,10 @@ std::vector<CandidateSpec> ProbeSettings::all_candidates() const {
                                    : kind == CandidateKind::kMamba     ? mamba_limit
                                                                        : 0));
     if (kind != CandidateKind::kPmnet) continue;
-    list.push_back(without_recurrence(list.back(), control_limit));
+    const CandidateSpec pmnet = list.back();
+    list.push_back(without_recurrence(pmnet, control_limit));
     if (!published_anchors) continue;
-    CandidateSpec published = list.front();
+    CandidateSpec published = pmnet;
     published.name = published.training = "pmnet with published anchors";
     published.title = "PMNet, Published Anchors";
     std::get<PmnetConfig>(published.config).memory_embedding_std = PmnetConfig{}.memory_embedding_std;

@@ -51,6 +51,11 @@ struct Probe {
   }
 };
 
+// The claim is about PMNet; baselines may be trained alone, to be put beside one trained before.
+bool trains_pmnet(const std::vector<CandidateKind>& candidates) {
+  return std::find(candidates.begin(), candidates.end(), CandidateKind::kPmnet) != candidates.end();
+}
+
 Finding memory_finding(const Probe& probe) {
   Finding finding;
   const bool beyond = probe.course.beyond_windows;
@@ -203,7 +208,7 @@ Report ProbeExperiment::report(const Results& found, const fs::path& folder) {
     const Probe probe{*settings_, text, results, course, folder};
     const bool several_lengths = loads_of(course).size() < course.cells.size();
     if (!settings_->judged_cells(course).empty()) {
-      report.findings.push_back(memory_finding(probe));
+      if (trains_pmnet(settings_->candidates)) report.findings.push_back(memory_finding(probe));
       report.findings.push_back(state_finding(probe));
     }
     if (several_lengths) report.findings.push_back(length_finding(probe));

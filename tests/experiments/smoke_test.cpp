@@ -154,6 +154,17 @@ TEST(TaskExperimentTest, TheBestOfSeveralLearningRatesIsTested) {
       << "baselines have their own learning rates";
 }
 
+TEST(TaskExperimentTest, BaselinesCanBeTrainedAlone) {
+  const TemporaryFolder folder;
+  const fs::path out = folder / "out";
+  const ExperimentSummary summary =
+      run_smoke("mqar", out, {{"candidates", {"mamba"}}, {"zoology_pairs", {}}, {"samples", {"8"}}, {"steps", {"2"}}});
+  ASSERT_TRUE(summary.finished);
+  EXPECT_TRUE(result_in(out, "test mamba, seed 1").contains("cells"));
+  for (const Finding& finding : summary.report.findings)
+    EXPECT_TRUE(finding.checks.empty()) << finding.heading << ": the claims are about PMNet";
+}
+
 TEST(TaskExperimentTest, SeedsCanBeginLater) {
   const TemporaryFolder folder;
   const auto run = [&](const std::string& first, const std::string& count) {
