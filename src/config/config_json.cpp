@@ -182,8 +182,7 @@ json fixed_keys(const PmnetConfig& config) {
   json keys = {{"rope_scaling", nullptr},
                {"use_sliding_window", std::ranges::count(config.layer_types, LayerType::kSliding) > 0},
                {"max_window_layers", 0}};
-  const bool has_python = config.shares_features() && config.memory_tree;  // the classes beside an exported model
-  if (!has_python)  // without the names of the authors' classes, their loader refuses it
+  if (!config.published_memory())  // unknown to the Python classes: without their names, a loader refuses it
     keys.update({{"architectures", {"PMNetVariantForCausalLM"}}});
   else
     keys.update({{"architectures", {"PMNetForCausalLM"}},

@@ -12,6 +12,7 @@ namespace {
 using Parts = std::vector<CostPart>;
 constexpr double kFloatBytes = 4;
 constexpr double kPhaseBytes = 8;
+constexpr double kCodeBytes = 8;
 
 // The same sizes as doubles: their products cannot overflow.
 struct MemorySizes {
@@ -194,7 +195,9 @@ double training_flop_per_byte(const ModelConfig& config, int64_t context) {
 }
 
 Parts streaming_state_bytes(const ModelConfig& config, int64_t position) {
-  return std::visit([&](const auto& c) { return streaming_state(c, static_cast<double>(position)); }, config);
+  Parts parts = std::visit([&](const auto& c) { return streaming_state(c, static_cast<double>(position)); }, config);
+  parts.push_back({"latest bytes for n-grams", (max_ngram(config) - 1.0) * kCodeBytes});
+  return parts;
 }
 
 Parts training_memory_bytes(const ModelConfig& config, int64_t batch, int64_t context) {

@@ -97,7 +97,7 @@ bool PmnetConfig::has_full_attention() const {
 
 bool is_variant(const ModelConfig& config) {
   const auto* pmnet = std::get_if<PmnetConfig>(&config);
-  return (pmnet != nullptr && (!pmnet->shares_features() || !pmnet->memory_tree)) || max_ngram(config) > 1;
+  return (pmnet != nullptr && !pmnet->published_memory()) || max_ngram(config) > 1;
 }
 
 void find_problems(const ModelConfig& config, Problems& problems) {

@@ -86,6 +86,7 @@ struct PmnetConfig {
   int64_t query_width() const { return num_heads * head_dim; }
   // Keys and values are then made of the same features, Phi(M + E).
   bool shares_features() const { return memory_keys == MemoryKeys::kState && memory_values == MemoryValues::kAnchored; }
+  bool published_memory() const { return shares_features() && memory_tree; }
   bool slides(int64_t layer) const { return layer_types.at(layer) == LayerType::kSliding; }
   bool has_full_attention() const;  // then the streaming state grows with the text
 

@@ -24,8 +24,10 @@ at::Tensor widened(const StoredWeight& stored) {
   return stored.scales ? values * stored.scales->unsqueeze(1) : values;
 }
 
+bool is_ngram_table(const std::string& name) { return name.find(".embed_ngrams.") != name.npos; }
+
 bool is_stored_smaller(const std::string& name) {
-  return name.ends_with(".weight") && (name.find("proj") != name.npos || name.find("embed_ngrams") != name.npos);
+  return is_ngram_table(name) || (name.ends_with(".weight") && name.find("proj") != name.npos);
 }
 
 std::string scale_name(const std::string& weight) { return weight + "_scale"; }

@@ -22,8 +22,10 @@ struct StoredWeight {
   std::optional<at::Tensor> scales = std::nullopt;
 };
 at::Tensor widened(const StoredWeight& stored);  // float32; not copied if it is that already
-// Whether a parameter is the matrix of a linear layer, in all published layouts called a projection, or a table of
-// n-gram embeddings: the only ones that are stored in bf16 or int8.
+// By its name. A table of n-gram embeddings:
+bool is_ngram_table(const std::string& name);
+// What is stored in bf16 or int8: such tables, and the matrices of linear layers, in all published layouts called
+// projections.
 bool is_stored_smaller(const std::string& name);
 // The name of the scales beside the int8 tensor "<layer>.weight".
 std::string scale_name(const std::string& weight);

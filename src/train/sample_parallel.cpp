@@ -8,6 +8,8 @@
 #include <atomic>
 #include <mutex>
 
+#include "model/tensors.h"
+
 #ifndef INTRA_OP_PARALLEL
 #error "at::parallel_for is serial in this file: compile it with -fopenmp"
 #endif
@@ -66,14 +68,14 @@ int64_t sample_parts(int64_t rows, int64_t context, int64_t parameters, int64_t 
 SampleParallel::SampleParallel(LanguageModel& model) : model_(model) {
   for (const auto& [name, parameter] : model.named_parameters()) {
     parameters_.push_back(parameter);
-    num_parameters_ += parameter.numel();
+    if (!is_ngram_table(name)) num_multiplied_ += parameter.numel();  // tables are looked up, not multiplied
   }
 }
 
 LossSum SampleParallel::loss_and_gradients(const SequenceBatch& batch, const LossOptions& options) {
   const int64_t rows = batch.ids.size(0);
   const int64_t count =
-      at::in_parallel_region() ? 1 : sample_parts(rows, batch.ids.size(1), num_parameters_, at::get_num_threads());
+      at::in_parallel_region() ? 1 : sample_parts(rows, batch.ids.size(1), num_multiplied_, at::get_num_threads());
   if (count == 1) return pmnet::loss_and_gradients(model_, batch, options);
 
   make_replicas(count);

@@ -37,7 +37,7 @@ class SampleParallel {
 
   LanguageModel& model_;
   std::vector<Tensor> parameters_;
-  int64_t num_parameters_ = 0;
+  int64_t num_multiplied_ = 0;  // parameters
   std::vector<Replica> replicas_;
 };
 

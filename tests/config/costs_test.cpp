@@ -51,6 +51,16 @@ TEST(Costs, KeysOfBothKindsCostTwice) {
             2 * part(multiply_adds_per_token(state, 2048), "read K"));
 }
 
+TEST(Costs, NgramsAreTablesAndAFewBytesOfState) {
+  PmnetConfig plain = preset("1.6m");
+  PmnetConfig ngrams = plain;
+  ngrams.max_ngram = 5;
+  ngrams.ngram_rows = 1024;
+  EXPECT_EQ(parameter_count(ngrams), parameter_count(plain) + 4 * 1024 * plain.hidden_size);
+  EXPECT_EQ(total(streaming_state_bytes(ngrams, 100)), total(streaming_state_bytes(plain, 100)) + 4 * 8);
+  EXPECT_EQ(total(multiply_adds_per_token(ngrams, 100)), total(multiply_adds_per_token(plain, 100)));
+}
+
 TEST(Costs, OnlyFullAttentionGrowsWithTheContext) {
   const PmnetConfig model = preset("119m");
   EXPECT_EQ(total(multiply_adds_per_token(model, 2048)), total(multiply_adds_per_token(model, 512 * 1024)));

@@ -74,7 +74,7 @@ std::unique_ptr<LanguageModel> make_test_model(const ModelConfig& config) {
   const double factor = std::holds_alternative<MambaConfig>(config) ? 1.5 : 6;  // Mamba's begin larger
   model->visit([=](const std::string& name, Tensor& p) {
     if (is_stored_smaller(name) || name.find("embed") != name.npos) p.mul_(factor);
-    if (name.find("embed_ngrams") != name.npos) fill_normal(p, 0.1, 3, name);  // begins at zero
+    if (is_ngram_table(name)) fill_normal(p, 0.1, 3, name);  // begins at zero
     if (name.ends_with(".bias") && name.find("dt_proj") == name.npos) fill_normal(p, 0.1, 3, name);
   });
   return model;
