@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "base/utf8.h"
 #include "cli/demo_streaming.h"
 #include "cli/demo_text.h"
+#include "cli/model_argument.h"
 #include "engine/generator.h"
 #include "eval/scorer.h"
 #include "report/curves.h"
@@ -107,13 +109,16 @@ void show_curve(const DemoFolder& folder) {
   fmt::print("\n{}", text_chart(curves_of({read_run(folder.run().string())}).front()));
 }
 
-void show_compression(const OpenedModel& model, std::string_view train, std::string_view held_out) {
+// `shipped` is empty where it is not installed.
+void show_compression(const OpenedModel& model, const std::optional<OpenedModel>& shipped, std::string_view train,
+                      std::string_view held_out) {
   const double with_memory = bits_per_byte(model.engine, held_out);
   const double without_memory = bits_per_byte(make_engine(model.weights, {.recurrence = false}), held_out);
   const auto number = [](double bits) { return fmt::format("{:.3f}", bits); };
   Table table({"bits per byte of the held-out part", "alone", "after the training part"});
   table.add_row({"PMNet", "", number(with_memory)});
   table.add_row({"PMNet with memory recurrence off", "", number(without_memory)});
+  if (shipped) table.add_row({"the model that ships with pmnet", number(bits_per_byte(shipped->engine, held_out)), ""});
   const std::string both = std::string(train).append(held_out);
   for (const std::vector<std::string>& command : {std::vector<std::string>{"gzip", "-9"}, {"xz", "-9e"}}) {
     const auto alone = compressed_bytes(command, held_out), before = compressed_bytes(command, train),
@@ -129,8 +134,8 @@ void show_compression(const OpenedModel& model, std::string_view train, std::str
              table.text(), without_memory - with_memory);
 }
 
-void show_paragraph(const OpenedModel& model, std::string_view held_out) {
-  const std::string_view prompt = held_out.substr(0, kPromptBytes);
+// The prompt, a mark and how the model goes on.
+std::string continued(const OpenedModel& model, std::string_view prompt) {
   Session session(model.engine);
   Generator generator(session);
   generator.read(prompt);
@@ -141,7 +146,17 @@ void show_paragraph(const OpenedModel& model, std::string_view held_out) {
                        text += utf8.push(bytes);
                        return true;
                      });
-  fmt::print("\nThe held-out part begins like this; the model continues after [...]:\n\n{}{}\n", text, utf8.finish());
+  return text + utf8.finish();
+}
+
+void show_paragraphs(const OpenedModel& model, const std::optional<OpenedModel>& shipped, std::string_view held_out) {
+  const std::string_view prompt = held_out.substr(0, kPromptBytes);
+  fmt::print("\nThe held-out part begins like this; the model continues after [...]:\n\n{}\n",
+             continued(model, prompt));
+  if (shipped)
+    fmt::print(
+        "\nThe model that ships with pmnet continues like this (the Jargon File is part of its training text):\n\n{}\n",
+        continued(*shipped, prompt));
 }
 
 // How to start this program again: through the launcher where it was used.
@@ -205,8 +220,10 @@ bool run_demo(const DemoOptions& options) {
   }
   show_curve(folder);
   const OpenedModel model = open_model(folder.run().string());
-  show_compression(model, parts.train, parts.held_out);
-  show_paragraph(model, parts.held_out);
+  std::optional<OpenedModel> shipped;
+  if (const auto installed = find_shipped_model()) shipped = open_model(installed->string());
+  show_compression(model, shipped, parts.train, parts.held_out);
+  show_paragraphs(model, shipped, parts.held_out);
   fmt::print("\n");
   const bool agrees = show_streaming(model, parts.held_out.substr(0, kStreamedBytes), folder.memory());
   show_places(folder, summary.checkpoint, parts.held_out);

@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kShippedModel = "models/books-1.6m";
+constexpr const char* kShippedModel = "models/books-10m";
 
 std::string shipped_model() {
-  const std::optional<fs::path> found = find_shared(kShippedModel);
+  const std::optional<fs::path> found = find_shipped_model();
   if (!found)
     fail("no model is named, and {} does not come with this installation; name a model folder", kShippedModel);
   print_error("note: no model is named; using the one that ships with pmnet, {}", found->string());
@@ -37,6 +37,8 @@ bool exists(const std::string& path) {
 }
 
 }  // namespace
+
+std::optional<fs::path> find_shipped_model() { return find_shared(kShippedModel); }
 
 void default_model(std::string& model, std::vector<std::string>& texts) {
   const bool is_text = exists(model) || model.find_first_of("*?[") != std::string::npos;

@@ -1,5 +1,6 @@
 // The model that a command works with: its first argument, or the model that ships with the program.
 #pragma once
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +8,9 @@
 namespace pmnet {
 
 constexpr const char* kModelHelp = "Model folder, or folder of a training run [the model that ships with pmnet]";
+
+// The folder of the model that ships with the program, where it is installed.
+std::optional<std::filesystem::path> find_shipped_model();
 
 // Both make the shipped model the default, with a note to stderr. UserError where it is not installed.
 

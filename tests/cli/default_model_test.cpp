@@ -15,7 +15,7 @@ class DefaultModel : public testing::Test {
     ASSERT_EQ(run_program(fmt::format("new tiny '{}' --seed 3", shipped())).exit_code, 0);
     std::ofstream(text()) << "A short text.\nWith a second line.\n";
   }
-  std::string shipped() const { return (folder_ / "models" / "books-1.6m").string(); }
+  std::string shipped() const { return (folder_ / "models" / "books-10m").string(); }
   std::string text() const { return (folder_ / "text.txt").string(); }
   ProgramResult run(const std::string& arguments, const std::string& home) const {
     return run_shell(fmt::format("cd '{}' && PMNET_HOME='{}' '{}' {} --threads 1 2>&1 < /dev/null",
@@ -50,7 +50,7 @@ TEST_F(DefaultModel, EvaluatesScoresAndInspectsATextAlone) {
   EXPECT_EQ(output(fmt::format("score '{}'", text())), output(fmt::format("score '{}' '{}'", shipped(), text())));
   const ProgramResult evaluated = run(fmt::format("eval '{}'", text()));
   EXPECT_EQ(evaluated.exit_code, 0) << evaluated.output;
-  EXPECT_NE(evaluated.output.find("books-1.6m"), std::string::npos);
+  EXPECT_NE(evaluated.output.find("books-10m"), std::string::npos);
   EXPECT_EQ(run(fmt::format("inspect '{}' --out page.html", text())).exit_code, 0);
 }
 

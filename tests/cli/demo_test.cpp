@@ -17,7 +17,8 @@ TEST(Demo, TrainsMeasuresWritesAndStreams) {
       run_program(fmt::format("demo '{}' --out '{}' --preset tiny --seconds 2 --threads 1", text, out));
   EXPECT_EQ(result.exit_code, 0) << result.output;
   for (const char* part : {"held out", "Training a PMNet", "Bits per byte", "gzip -9", "[...]", "read in chunks",
-                           "with memory recurrence off", "The memory saves", "the same logits, bit for bit", "Files:"})
+                           "with memory recurrence off", "the model that ships", "The memory saves",
+                           "the same logits, bit for bit", "Files:"})
     EXPECT_NE(result.output.find(part), std::string::npos) << part << "\n" << result.output;
   for (const char* file : {"run/run.toml", "run/metrics.jsonl", "text/held_out.txt", "memory.safetensors"})
     EXPECT_TRUE(std::filesystem::exists(folder.path() / "out" / file)) << file;
