@@ -134,7 +134,7 @@ void show_compression(const OpenedModel& model, const std::optional<OpenedModel>
              table.text(), without_memory - with_memory);
 }
 
-// The prompt, a mark and how the model goes on.
+// The prompt, "[...]", and the continuation by the model.
 std::string continued(const OpenedModel& model, std::string_view prompt) {
   Session session(model.engine);
   Generator generator(session);
