@@ -38,6 +38,7 @@ Tensor ModelEngine::run(const Tensor& ids, EngineState* state, const PassOptions
   if (state != nullptr) {
     after = to_model_state(*state);
     after.positions = after.positions.to(device);
+    if (after.recent_codes.defined()) after.recent_codes = after.recent_codes.to(device);
   }
   Tensor hidden = model_->hidden(ids.to(device), state ? &after : nullptr, forward, options.trace);
   if (forward.lengths) {

@@ -4,6 +4,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include "base/hash.h"
+#include "model/tensors.h"
 #include "ops/ops.h"
 
 namespace pmnet {
@@ -69,6 +70,10 @@ void fill_normal(Tensor& parameter, double std, uint64_t seed, const std::string
 }
 
 void fill_new(Tensor& parameter, const NewWeights& weights, uint64_t seed, const std::string& name) {
+  if (is_ngram_table(name)) {
+    parameter.zero_();  // a row says nothing until its n-gram has been seen
+    return;
+  }
   if (parameter.dim() != 2) {
     parameter.fill_(name.find("norm") != std::string::npos ? 1.0 : 0.0);
     return;

@@ -124,7 +124,7 @@ Tensor Mamba::hidden(const Tensor& ids, ModelState* state, const ForwardOptions&
 ModelState Mamba::initial_state(int64_t batch) const {
   ModelState state;
   state.positions = at::zeros({batch}, embeddings.options().dtype(at::kLong));
-  if (!embed_ngrams.tables.empty()) state.recent_codes = embed_ngrams.no_codes(batch);
+  state.recent_codes = embed_ngrams.no_codes(batch);
   for (const MambaLayer& layer : layers) state.ssm.push_back(layer.mixer.initial_state(batch));
   return state;
 }
@@ -143,7 +143,7 @@ void Mamba::visit(const ParameterVisitor& visitor) {
 void Mamba::initialize(uint64_t seed) {
   at::NoGradGuard no_grad;
   fill_normal(embeddings, config_.initializer_range, seed, "backbone.embeddings.weight");
-  for (Tensor& table : embed_ngrams.tables) table.zero_();
+  for (Tensor& table : embed_ngrams.tables) table.zero_();  // as in fill_new()
   for (size_t l = 0; l < layers.size(); ++l) {
     layers[l].norm.weight.fill_(1.0);
     layers[l].mixer.initialize(config_, seed, fmt::format("backbone.layers.{}.mixer", l));

@@ -11,7 +11,7 @@ NgramEmbedding::NgramEmbedding(int64_t max_ngram, int64_t rows, int64_t width, c
 
 Tensor NgramEmbedding::forward(const Tensor& ids, ModelState* state, const std::optional<Tensor>& lengths) const {
   const int64_t T = ids.size(1), kept = static_cast<int64_t>(tables.size());
-  const Tensor codes = at::cat({state ? state->recent_codes : no_codes(ids.size(0)).to(ids.device()), ids + 1}, 1);
+  const Tensor codes = at::cat({state ? state->recent_codes : no_codes(ids.size(0)), ids + 1}, 1);
   if (state != nullptr) {
     const Tensor end = lengths.value_or(at::full({ids.size(0)}, T, ids.options()));
     state->recent_codes = codes.gather(1, end.unsqueeze(1) + at::arange(kept, ids.options()));  // [B,kept]
@@ -31,7 +31,8 @@ Tensor NgramEmbedding::forward(const Tensor& ids, ModelState* state, const std::
 }
 
 Tensor NgramEmbedding::no_codes(int64_t batch) const {
-  return at::zeros({batch, static_cast<int64_t>(tables.size())}, at::kLong);
+  if (tables.empty()) return {};
+  return at::zeros({batch, static_cast<int64_t>(tables.size())}, tables[0].options().dtype(at::kLong));
 }
 
 void NgramEmbedding::visit(const std::string& prefix, const ParameterVisitor& visitor) {

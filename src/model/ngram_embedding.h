@@ -29,7 +29,7 @@ struct NgramEmbedding {
   // What to add to the embedding of ids, [B,T,d]. `state` (null: start of text) has the bytes before them and receives
   // the latest; rows with `lengths` end before T.
   Tensor forward(const Tensor& ids, ModelState* state, const std::optional<Tensor>& lengths) const;
-  Tensor no_codes(int64_t batch) const;  // the state at the start of a text
+  Tensor no_codes(int64_t batch) const;  // the state at the start of a text; undefined without tables
   void visit(const std::string& prefix, const ParameterVisitor& visitor);
 };
 

@@ -140,7 +140,7 @@ ModelState PMNet::initial_state(int64_t batch) const {
   ModelState state;
   const auto options = embed_tokens.options();
   state.positions = at::zeros({batch}, options.dtype(at::kLong));
-  if (!embed_ngrams.tables.empty()) state.recent_codes = embed_ngrams.no_codes(batch);
+  state.recent_codes = embed_ngrams.no_codes(batch);
   for (const DecoderLayer& layer : layers)
     state.attention.push_back(layer.self_attn.initial_state(batch, embed_tokens.options()));
   for (const Tensor& anchors : memory_embeddings) {
@@ -174,7 +174,6 @@ void PMNet::initialize(uint64_t seed) {
       fill_new(parameter, {config_.initializer_range, config_.residual_init}, seed, name);
   });
   if (config_.pad_token_id >= 0) embed_tokens[config_.pad_token_id].zero_();
-  for (Tensor& table : embed_ngrams.tables) table.zero_();  // a row says nothing until its n-gram has been seen
 }
 
 }  // namespace pmnet

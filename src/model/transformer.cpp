@@ -56,7 +56,7 @@ Tensor Transformer::hidden(const Tensor& ids, ModelState* state, const ForwardOp
 ModelState Transformer::initial_state(int64_t batch) const {
   ModelState state;
   state.positions = at::zeros({batch}, embed_tokens.options().dtype(at::kLong));
-  if (!embed_ngrams.tables.empty()) state.recent_codes = embed_ngrams.no_codes(batch);
+  state.recent_codes = embed_ngrams.no_codes(batch);
   for (const TransformerLayer& layer : layers)
     state.attention.push_back(layer.self_attn.initial_state(batch, embed_tokens.options()));
   return state;
@@ -76,7 +76,6 @@ void Transformer::initialize(uint64_t seed) {
     fill_new(parameter, {config_.initializer_range, config_.residual_init}, seed, name);
   });
   if (config_.pad_token_id >= 0) embed_tokens[config_.pad_token_id].zero_();
-  for (Tensor& table : embed_ngrams.tables) table.zero_();  // a row says nothing until its n-gram has been seen
 }
 
 }  // namespace pmnet
