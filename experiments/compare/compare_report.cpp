@@ -133,9 +133,10 @@ Finding trainings(const Comparison& all, const Results& results, const fs::path&
                      fmt::format("{:.3g}", number_of(result.at("largest_norm"))), result.at("batch_hash")});
     }
   std::vector<SeedCurves> models;
-  for (const CandidateSpec& candidate : all.candidates) {
+  for (size_t c = 0; c < all.candidates.size(); ++c) {
+    const CandidateSpec& candidate = all.candidates[c];
     if (!candidate.trains()) continue;
-    SeedCurves& model = models.emplace_back(SeedCurves{candidate.title, {}});
+    SeedCurves& model = models.emplace_back(SeedCurves{candidate.title, static_cast<int>(c), {}});
     for (int64_t seed = 1; seed <= all.settings.seeds; ++seed)
       model.folders.push_back(folder / "parts" / folder_name(CompareSettings::train_part(candidate.training, seed)));
   }

@@ -160,9 +160,10 @@ NamedTable TaskResults::training_table() const {
 
 std::vector<SeedCurves> TaskResults::training_curves(const fs::path& folder, const Course& course) const {
   std::vector<SeedCurves> models;
-  for (const CandidateSpec& candidate : plan_.candidates) {
+  for (size_t c = 0; c < plan_.candidates.size(); ++c) {
+    const CandidateSpec& candidate = plan_.candidates[c];
     if (!candidate.trains()) continue;
-    SeedCurves& model = models.emplace_back(SeedCurves{candidate.title, {}});
+    SeedCurves& model = models.emplace_back(SeedCurves{candidate.title, static_cast<int>(c), {}});
     for (const int64_t seed : settings_.seed_numbers()) {
       const std::string part = train_part_name(settings_, candidate, course, best_rate(candidate, course, seed), seed);
       model.folders.push_back(folder / "parts" / folder_name(part));

@@ -51,7 +51,9 @@ std::vector<LineChart> training_charts(const std::vector<SeedCurves>& models,
       for (const MetricSeries& series : seeds)
         if (const auto found = series.by_name.find(metrics[m].name); found != series.by_name.end())
           points.push_back(found->second);
-      if (!points.empty()) charts[m].series.push_back(metric_band(model.title, points));
+      if (points.empty()) continue;
+      Series& band = charts[m].series.emplace_back(metric_band(model.title, points));
+      band.colour = model.colour;
     }
   }
   return charts;

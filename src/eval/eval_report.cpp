@@ -246,9 +246,10 @@ std::vector<LineChart> eval_charts(const Evaluation& evaluation) {
   for (size_t c = 0; c < evaluation.labels.size(); ++c) {
     here.series.push_back(series_of(evaluation.labels[c], position_curve(evaluation, CurveKind::kLogWindows, c)));
     so_far.series.push_back(series_of(evaluation.labels[c], position_curve(evaluation, CurveKind::kCumulative, c)));
-    if (c > 0)
-      behind.series.push_back(
-          series_of(evaluation.labels[c], position_curve(evaluation, CurveKind::kLogWindows, c, 0)));
+    if (c == 0) continue;
+    Series& more = behind.series.emplace_back(
+        series_of(evaluation.labels[c], position_curve(evaluation, CurveKind::kLogWindows, c, 0)));
+    more.colour = static_cast<int>(c);  // that of the charts above, where the first model has one too
   }
   std::vector<LineChart> charts = {here, so_far};
   if (!behind.series.empty()) charts.push_back(behind);

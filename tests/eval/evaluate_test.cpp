@@ -103,6 +103,15 @@ TEST_F(Evaluate, EveryCurveCoversEveryByteOnce) {
   for (const PositionPoint& point : difference) EXPECT_NEAR(point.bits_per_byte.mean, 0, 1e-6);
 }
 
+TEST_F(Evaluate, AModelHasOneColourInAllCharts) {
+  candidates_ = {{"plain", make_engine(*model_), 0}, {"off", make_engine(*model_, {.recurrence = false}), 0}};
+  const std::vector<LineChart> charts = eval_charts(run({lines_of_several_lengths()}));
+  ASSERT_EQ(charts.size(), 3u);
+  EXPECT_EQ(charts[0].series.at(1).name, charts[2].series.at(0).name);
+  EXPECT_EQ(charts[0].series[1].colour, -1);  // its place, 1
+  EXPECT_EQ(charts[2].series[0].colour, 1);
+}
+
 TEST_F(Evaluate, WordsAreCountedAcrossPasses) {
   candidates_ = {{"plain", make_engine(*model_), 0}};
   const std::string text = "one two\n\nthree  four-five\tsix";
