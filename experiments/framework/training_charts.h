@@ -17,7 +17,7 @@ struct TrainingMetric {
 
 struct SeedCurves {
   std::string title;
-  int colour;                                  // its number in the palette: a model looks alike in all charts of a report
+  int colour;  // its number in the palette: a model looks alike in all charts of a report
   std::vector<std::filesystem::path> folders;  // one per seed, with the metrics.jsonl of its training
 };
 

@@ -42,7 +42,8 @@ figcaption { color: var(--soft); font-size: 0.9rem; margin-top: 0.4rem; max-widt
 table { border-collapse: collapse; font-size: 0.92rem; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.35rem 0.8rem; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
 th { color: var(--soft); font-weight: 600; border-bottom-width: 2px; }
-th.number, td.number { text-align: right; white-space: nowrap; }
+th.number, td.number { text-align: right; }
+td.number { white-space: nowrap; }
 .verdict { border: 1px solid var(--line); border-left: 5px solid var(--mark); border-radius: 6px;
   background: var(--card); padding: 0.75rem 1rem; margin: 1rem 0; }
 .verdict strong { color: var(--mark); }
