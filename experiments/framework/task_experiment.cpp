@@ -53,6 +53,18 @@ TaskTraining::Evaluation evaluate_stage(const LanguageModel& model, const TaskSe
   return found;
 }
 
+// The model of the same training in the folder `begin_from`, or, if there is none, of that of an unnamed course: an
+// experiment with a single course may be the start of each course of another.
+std::filesystem::path first_weights(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course,
+                                    double learning_rate, int64_t seed) {
+  const auto model_of = [&](const Course& trained) {
+    const std::string part = train_part_name(settings, candidate, trained, learning_rate, seed);
+    return std::filesystem::path(settings.begin_from) / "parts" / folder_name(part) / "model";
+  };
+  const std::filesystem::path unnamed = model_of({});
+  return is_directory(unnamed) && !is_directory(model_of(course)) ? unnamed : model_of(course);
+}
+
 json test(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course, int64_t seed,
           PartContext& context) {
   // Of several learning rates, the one whose training did best on its validation rows.
@@ -115,8 +127,7 @@ TaskTraining task_training(const TaskSettings& settings, const CandidateSpec& ca
   training.model = candidate.config;
   training.config = settings.train_config(candidate, learning_rate, seed);
   if (!settings.begin_from.empty())
-    training.begin_from = std::filesystem::path(settings.begin_from) / "parts" /
-                          folder_name(train_part_name(settings, candidate, course, learning_rate, seed)) / "model";
+    training.begin_from = first_weights(settings, candidate, course, learning_rate, seed);
   training.batch = [course, seed, rows = settings.train.batch, distinct = settings.training_rows](int64_t step,
                                                                                                   int64_t number) {
     const TaskStage& stage = course.stages.at(static_cast<size_t>(number));

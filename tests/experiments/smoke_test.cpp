@@ -222,6 +222,24 @@ TEST(TaskExperimentTest, ACurriculumAdvancesAndTheNextExperimentBeginsFromItsWei
             std::string::npos);
 }
 
+TEST(TaskExperimentTest, AnyCourseCanBeginFromAnExperimentWithOne) {
+  const TemporaryFolder folder;
+  const Overrides tiny = {{"candidates", {"pmnet"}}, {"steps", {"2"}},   {"eval_every", {"2"}},
+                          {"keys", {"4"}},           {"loads", {"1"}},   {"most", {"16"}},
+                          {"lengths", {"16"}},       {"samples", {"4"}}, {"lr", {"1e-12"}}};
+  Overrides first = tiny, second = tiny;
+  first.push_back({"zoology_pairs", {}});
+  ASSERT_TRUE(run_smoke("mqar", folder / "first", first).finished);
+  second.insert(second.end(),
+                {{"gaps", {"false"}}, {"zoology_pairs", {"2"}}, {"begin_from", {(folder / "first").string()}}});
+  ASSERT_TRUE(run_smoke("mqar", folder / "second", second).finished);
+  const auto weights = [&](const char* part) { return load_model(folder / part / "model").model->named_parameters(); };
+  const auto before = weights("first/parts/train-pmnet-seed-1"),
+             after = weights("second/parts/train-pmnet-zoology-seed-1");
+  for (size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::allclose(before[i].second, after[i].second, 1e-4, 1e-6)) << before[i].first;
+}
+
 TEST(TaskSettingsTest, StagesRiseToTheLast) {
   TaskSettings settings;
   settings.stages = {2, 4, 9};
