@@ -165,6 +165,8 @@ std::vector<TaskStage> TaskSettings::stages_of(const CandidateSpec& candidate, s
   if (!candidate.is_baseline() || baseline_first_load == 0) return of_course;
   TaskStage first = of_course.front();
   std::erase_if(first.loads, [&](int64_t load) { return load > baseline_first_load; });
+  std::erase_if(first.cells, [&](const TaskCell& cell) { return cell.load > baseline_first_load; });
+  if (!first.cells.empty()) first.most = first.cells.back().length;
   if (!first.loads.empty() && first.loads != of_course.front().loads) of_course.insert(of_course.begin(), first);
   return of_course;
 }

@@ -266,6 +266,13 @@ TEST(TaskSettingsTest, BaselinesMayBeginWithFewerThings) {
   EXPECT_EQ(more[1].hardest(), (TaskCell{4, 8}));
   staged.baseline_first_load = 4;  // what the first stage has anyway
   EXPECT_EQ(staged.stages_of(settings.candidate(CandidateKind::kMamba), stages).size(), 2u);
+  staged.baseline_first_load = 2;
+  TaskStage of_cells{{2, 4}, 1, 64};
+  of_cells.cells = {{2, 32}, {4, 64}};
+  const auto with_cells = staged.stages_of(settings.candidate(CandidateKind::kTransformer), {of_cells});
+  ASSERT_EQ(with_cells.size(), 2u);
+  EXPECT_EQ(with_cells[0].cells, (std::vector<TaskCell>{{2, 32}}));
+  EXPECT_EQ(with_cells[0].most, 32);
 }
 
 TEST(TaskTrainingTest, OfEqualScoresTheLaterStageThenTheLowerLossIsKept) {
