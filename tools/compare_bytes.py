@@ -7,28 +7,16 @@ had the six bytes before it.
 Prints a Markdown table. Needs the Python package and numpy.
 """
 import argparse
-import gzip
-import pathlib
 
 import numpy as np
 
 import pmnet
+from compress_books import read_text
 
-CHUNK = 1024
 CONTEXT = 6  # bytes that count as the same place in a text
 WORD_PLACES = {"no letter": (0, 0), "1st letter of a word": (1, 1), "2nd": (2, 2), "3rd": (3, 3), "4th and 5th": (4, 5),
                "6th and later": (6, None)}
 DISTANCES = {"never": (0, 0), "within 378 bytes": (1, 378), "379 to 2,048": (379, 2048), "further": (2049, None)}
-
-
-def read_text(path, limit):
-    data = pathlib.Path(path).read_bytes()
-    return (gzip.decompress(data) if path.endswith(".gz") else data)[:limit]
-
-
-def bits_of(model, data):
-    session = pmnet.Session(model)
-    return np.concatenate([np.asarray(session.score(data[i:i + CHUNK])) for i in range(0, len(data), CHUNK)])
 
 
 def places_in_words(data):
@@ -67,8 +55,8 @@ def main():
     parser.add_argument("other")
     parser.add_argument("texts", nargs="+")
     options = parser.parse_args()
-    texts = [read_text(path, options.limit) for path in options.texts]
-    bits, other = (np.concatenate([bits_of(model, data) for data in texts])
+    texts = [read_text(path)[:options.limit] for path in options.texts]
+    bits, other = (np.concatenate([pmnet.Session(model).score(data) for data in texts])
                    for model in (pmnet.load(options.model), pmnet.load(options.other)))
     print("| bytes | share | model | other | lead of the other | share of the lead |\n|---|---|---|---|---|---|")
     print(f"| all | 100.0% | {bits.mean():.3f} | {other.mean():.3f} | {(bits - other).mean():.3f} | 100.0% |")

@@ -61,8 +61,8 @@ std::filesystem::path first_weights(const TaskSettings& settings, const Candidat
     const std::string part = train_part_name(settings, candidate, trained, learning_rate, seed);
     return std::filesystem::path(settings.begin_from) / "parts" / folder_name(part) / "model";
   };
-  const std::filesystem::path unnamed = model_of({});
-  return is_directory(unnamed) && !is_directory(model_of(course)) ? unnamed : model_of(course);
+  const std::filesystem::path named = model_of(course), unnamed = model_of({});
+  return !is_directory(named) && is_directory(unnamed) ? unnamed : named;
 }
 
 json test(const TaskSettings& settings, const CandidateSpec& candidate, const Course& course, int64_t seed,
